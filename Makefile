@@ -1,0 +1,33 @@
+# Two commands for everyone: `make demo` and `make test`. Each sets up all that it needs in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint docs clean
+
+demo: .venv/demo
+	$(BIN)/accams demo
+
+test: .venv/dev
+	$(BIN)/python -m pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check src tests experiments
+	$(BIN)/ruff format --check src tests experiments
+	$(BIN)/mypy
+
+docs: .venv/dev
+	$(BIN)/mkdocs build --strict
+
+.venv/demo: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	@touch $@
+
+.venv/dev: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/demo
+
+.venv:
+	$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf .venv site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

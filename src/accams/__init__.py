@@ -1,0 +1,50 @@
+"""Complete, compress and explain matrices with sums of small co-clusterings (stencils).
+
+The names below are imported when first used, so that ``import accams`` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ACCAMS": "accams.estimators.accams",
+    "InputError": "accams.errors",
+    "ModelFileError": "accams.errors",
+    "Observations": "accams.data.observations",
+    "StencilSum": "accams.model.stencils",
+    "load": "accams.estimators.files",
+    "memory_estimate": "accams.data.observations",
+}
+
+__all__ = [
+    "ACCAMS",
+    "InputError",
+    "ModelFileError",
+    "Observations",
+    "StencilSum",
+    "__version__",
+    "load",
+    "memory_estimate",
+]
+
+if TYPE_CHECKING:
+    from accams.data.observations import Observations, memory_estimate
+    from accams.errors import InputError, ModelFileError
+    from accams.estimators.accams import ACCAMS
+    from accams.estimators.files import load
+    from accams.model.stencils import StencilSum
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'accams' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

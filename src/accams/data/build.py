@@ -1,0 +1,351 @@
+"""From entries, tables and matrices to the arrays of `Observations`: checked, sorted, in narrow types."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accams.data.ids import Index
+from accams.errors import InputError
+
+Fields = dict[str, Any]
+
+
+def from_entries(
+    rows: ArrayLike, cols: ArrayLike, values: ArrayLike, shape: tuple[int, int] | None, weights: ArrayLike | None,
+    times: ArrayLike | None, duplicates: str, blanks: float | None, row_index: Index | None = None,
+    col_index: Index | None = None,
+) -> Fields:  # fmt: skip
+    """Fields of `Observations` from positions and values in any order."""
+    i, j = _positions(rows, "row"), _positions(cols, "column")
+    x = numbers(values, "value")
+    w = None if weights is None else numbers(weights, "weight")
+    t = None if times is None else np.asarray(times)
+    for name, other in (("columns", j), ("values", x), ("weights", w), ("times", t)):
+        if other is not None and len(other) != len(i):
+            raise InputError(f"there are {len(i):,} rows but {len(other):,} {name}; they must be of equal length")
+    if len(i) == 0:
+        raise InputError("there are no observations: the data is empty")
+    if duplicates not in ("error", "mean", "last", "sum"):
+        raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
+    _check_values(x, i, j, row_index, col_index)
+    if w is not None:
+        i, j, x, w, t = _check_weights(i, j, x, w, t)
+    m, n = _shape(shape, i, j, row_index, col_index)
+
+    row_index = row_index or Index(None, m)
+    col_index = col_index or Index(None, n)
+    row_starts, order = _row_order(i, j, (m, n))
+    i, j, x = i[order], j[order], x[order]
+    w = None if w is None else w[order]
+    t = None if t is None else t[order]
+    again = np.flatnonzero((i[1:] == i[:-1]) & (j[1:] == j[:-1])) + 1
+    if len(again):
+        if duplicates == "error":
+            p = again[0]
+            raise InputError(
+                f"row {_id_at(row_index, i[p])} and column {_id_at(col_index, j[p])} come together more than once "
+                f"(values {x[p - 1]:g} and {x[p]:g}; {len(again):,} such pairs): "
+                "pass duplicates='mean', 'last' or 'sum'"
+            )
+        i, j, x, w, t = _merge(i, j, x, w, t, again, duplicates)
+        row_starts = _starts(i, m)
+    return {
+        "shape": (m, n),
+        "row_starts": row_starts,
+        "cols": j.astype(index_type(n), copy=False),
+        "stored_values": narrow(x),
+        "row_index": row_index,
+        "col_index": col_index,
+        "stored_weights": None if w is None else narrow(w),
+        "times": t,
+        "blank_weight": None if len(j) == m * n else blanks,  # without blanks they need no weight
+    }
+
+
+def from_table(
+    frame: Any, row: str | None, col: str | None, value: str | None, weight: str | None, time: str | None,
+    duplicates: str, blanks: float | None,
+) -> Fields:  # fmt: skip
+    """Fields of `Observations` from a DataFrame of any library, one observation a line."""
+    import narwhals.stable.v1 as nw
+    from narwhals.exceptions import DuplicateError
+
+    from accams.data.columns import Columns
+
+    try:
+        table = nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise InputError(
+            f"from_frame takes a DataFrame (pandas, polars, pyarrow, ...), not {type(frame).__name__}"
+        ) from None
+    except DuplicateError as error:
+        raise InputError(f"column names must differ: {' '.join(str(error).split())}") from None
+    native = {str(name): name for name in table.columns}
+    names = Columns.choose(list(native), row, col, value, weight, time, need_value=blanks is None)
+    column = {key: table.get_column(native[name]).to_numpy() for key, name in names.used().items()}
+    row_index, i = Index.of(column["row"], names.row)
+    col_index, j = Index.of(column["col"], names.col)
+    x = numbers(column["value"], names.value) if names.value else np.ones(len(i))
+    weights = column.get("weight")
+    return from_entries(
+        i,
+        j,
+        x,
+        (len(row_index), len(col_index)),
+        weights,
+        column.get("time"),
+        duplicates,
+        blanks,
+        row_index,
+        col_index,
+    )
+
+
+def from_array(
+    matrix: ArrayLike, weights: ArrayLike | None, row_ids: ArrayLike | None, col_ids: ArrayLike | None
+) -> Fields:
+    """Fields of `Observations` from a two-dimensional array with NaN for missing."""
+    if hasattr(matrix, "tocoo"):
+        raise InputError("from_dense takes a dense array; for a scipy sparse matrix use from_sparse")
+    if isinstance(matrix, np.ma.MaskedArray):
+        matrix = np.where(np.ma.getmaskarray(matrix), np.nan, matrix.data)
+    try:
+        array = np.asarray(matrix)
+    except ValueError:
+        raise InputError("from_dense takes a two-dimensional array, but the rows are not equally long") from None
+    if array.dtype.kind not in "fiub":
+        array = numbers(array.ravel(), "value", missing=True).reshape(array.shape)
+    if array.ndim != 2:
+        raise InputError(
+            f"from_dense takes a two-dimensional array, not one of shape {array.shape}; "
+            "for pairs and values use from_coo"
+        )
+    if array.size == 0:
+        raise InputError(f"there are no observations: the array has shape {array.shape}")
+    seen = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(array.shape, dtype=bool)
+    if not seen.any():
+        raise InputError("there are no observations: every cell is NaN")
+    i, j = np.nonzero(seen)
+    w = None
+    if weights is not None:
+        w = numbers(np.asarray(weights).ravel(), "weight").reshape(np.shape(weights))
+        if w.shape != array.shape:
+            raise InputError(f"weights have shape {w.shape} but the matrix has {array.shape}")
+        w = w[seen]
+    indices = _axis_indices(array.shape, row_ids, col_ids)
+    return from_entries(i, j, array[seen], array.shape, w, None, "error", None, *indices)
+
+
+def from_scipy(
+    matrix: Any, blanks: float | None, weights: Any, row_ids: ArrayLike | None, col_ids: ArrayLike | None
+) -> Fields:
+    """Fields of `Observations` from a scipy sparse matrix or array."""
+    from scipy import sparse
+
+    if not sparse.issparse(matrix):
+        raise InputError(f"from_sparse takes a scipy sparse matrix, not {type(matrix).__name__}; use from_dense")
+    if matrix.ndim != 2:
+        raise InputError(f"from_sparse takes a two-dimensional matrix, not one of shape {matrix.shape}")
+    coo = matrix.tocoo()
+    w = None
+    if weights is not None:
+        given, pattern = sparse.csr_array(weights, copy=True), sparse.csr_array(matrix, copy=True)
+        for each in (given, pattern):
+            each.sum_duplicates()
+        same = given.shape == pattern.shape and np.array_equal(given.indptr, pattern.indptr)
+        if not same or not np.array_equal(given.indices, pattern.indices):
+            raise InputError("weights must store exactly the cells that the matrix stores")
+        coo, w = pattern.tocoo(), given.data
+    indices = _axis_indices(coo.shape, row_ids, col_ids)
+    return from_entries(coo.row, coo.col, coo.data, coo.shape, w, None, "sum", blanks, *indices)
+
+
+def blank_weight(zeros: str, zero_weight: float) -> float | None:
+    """The weight of a blank cell, None where blanks are missing."""
+    if zeros not in ("missing", "observed"):
+        raise InputError(f"zeros must be 'missing' or 'observed', not {zeros!r}")
+    if zeros == "missing":
+        return None
+    if not isinstance(zero_weight, Real) or not (np.isfinite(zero_weight) and zero_weight > 0):
+        raise InputError(
+            f"zero_weight must be positive, not {zero_weight!r}; blanks without weight are zeros='missing'"
+        )
+    return float(zero_weight)
+
+
+def column_order(
+    row_starts: NDArray[np.int64], cols: NDArray[Any], shape: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Starts and rows of the same entries sorted by column."""
+    from accams.kernels import order as kernels
+
+    starts = _starts(cols, shape[1])
+    rows = np.empty(len(cols), dtype=index_type(shape[0]))
+    kernels.transpose_pattern(row_starts, cols, starts[:-1].copy(), rows)
+    return starts, rows
+
+
+def index_type(size: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest index type for positions below `size`."""
+    return np.uint16 if size <= 2**16 else np.uint32 if size <= 2**32 else np.uint64
+
+
+def narrow(x: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
+    """`x` in the narrowest float type whose rounding is below the grid that fitting uses (2^-22 of the range)."""
+    allowed = (float(x.max()) * 2.0**-24) - (float(x.min()) * 2.0**-24)
+    for dtype in (np.float16, np.float32):
+        with np.errstate(over="ignore"):
+            short: NDArray[np.floating[Any]] = x.astype(dtype)
+        if np.all(np.abs(short.astype(np.float64) - x) <= (allowed if dtype == np.float32 else 0.0)):
+            return short
+    return x
+
+
+def numbers(raw: ArrayLike, name: str, missing: bool = False) -> NDArray[np.float64]:
+    """`raw` as double precision; says which entry is not a number."""
+    array = np.asarray(raw)
+    if array.dtype.kind in "fiub":
+        return array.astype(np.float64)
+    if array.dtype.kind == "c":
+        raise InputError(f"Complex data not supported: the {name}s must be real numbers")
+    if array.dtype.kind in "mM":
+        raise InputError(f"the {name}s are times, not numbers")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    for position, x in enumerate(array.tolist()):
+        if missing and x is None:
+            continue
+        try:
+            float(x)
+        except (TypeError, ValueError):
+            what = "is missing" if x is None or type(x).__name__ == "NAType" else f"{x!r} is not a number"
+            raise InputError(f"entry {position}: {name} {what}") from None
+    return np.array([np.nan if x is None else float(x) for x in array.tolist()])
+
+
+def _positions(raw: ArrayLike, name: str) -> NDArray[Any]:
+    array = np.asarray(raw)
+    if array.ndim != 1:
+        raise InputError(f"{name} positions must form one column, not an array of shape {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} positions must be whole numbers from 0, not {array.dtype}; for ids of other types use from_frame"
+        )
+    if array.size and int(array.min()) < 0:
+        raise InputError(f"{name} positions start at 0, but {int(array.min())} is among them")
+    return array if array.dtype != np.uint64 else array.astype(np.int64)
+
+
+def _id_at(index: Index, position: int) -> str:
+    return repr(index.ids[position : position + 1].tolist()[0])
+
+
+def _check_values(
+    x: NDArray[np.float64], i: NDArray[Any], j: NDArray[Any], row_index: Index | None, col_index: Index | None
+) -> None:
+    bad = ~np.isfinite(x)
+    if bad.any():
+        p = int(np.argmax(bad))
+        what = "is missing (NaN): leave it out" if np.isnan(x[p]) else f"is {x[p]}: values must be finite"
+        row = f"position {i[p]}" if row_index is None else _id_at(row_index, int(i[p]))
+        col = f"position {j[p]}" if col_index is None else _id_at(col_index, int(j[p]))
+        raise InputError(f"the value at row {row}, column {col} {what}")
+
+
+def _check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tuple[Any, Any, Any, Any, Any]:
+    bad = ~np.isfinite(w) | (w < 0)
+    if bad.any():
+        p = int(np.argmax(bad))
+        raise InputError(f"entry {p}: weight {w[p]} must be finite and not negative")
+    keep = w > 0
+    if keep.all():
+        return i, j, x, w, t
+    if not keep.any():
+        raise InputError("there are no observations: every weight is 0")
+    return i[keep], j[keep], x[keep], w[keep], None if t is None else t[keep]
+
+
+def _shape(
+    shape: tuple[int, int] | None,
+    i: NDArray[Any],
+    j: NDArray[Any],
+    row_index: Index | None,
+    col_index: Index | None,
+) -> tuple[int, int]:
+    needed = int(i.max()) + 1, int(j.max()) + 1
+    if shape is None:
+        shape = (
+            len(row_index) if row_index is not None else needed[0],
+            len(col_index) if col_index is not None else needed[1],
+        )
+    m, n = int(shape[0]), int(shape[1])
+    for size, index, name in ((m, row_index, "row"), (n, col_index, "column")):
+        if index is not None and len(index) != size:
+            raise InputError(f"there are {len(index)} {name} ids for {size} {name}s")
+    if needed[0] > m or needed[1] > n:
+        raise InputError(
+            f"the shape is {m} x {n} but row position {needed[0] - 1} and column position {needed[1] - 1} come up: "
+            "did you swap rows and columns?"
+        )
+    return m, n
+
+
+def _row_order(i: NDArray[Any], j: NDArray[Any], shape: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Starts of the rows and the stable order of the entries by (row, column)."""
+    from accams.kernels import order as kernels
+
+    row_starts = _starts(i, shape[0])
+    step_i, step_j = np.diff(i.astype(np.int64, copy=False)), np.diff(j.astype(np.int64, copy=False))
+    if np.all((step_i > 0) | ((step_i == 0) & (step_j >= 0))):
+        return row_starts, np.arange(len(i))
+    kind: type[np.integer[Any]] = np.uint32 if len(i) < 2**32 else np.int64
+    by_col, by_row = np.empty(len(i), dtype=kind), np.empty(len(i), dtype=kind)
+    kernels.stable_order(j, np.arange(len(i), dtype=kind), _starts(j, shape[1])[:-1].copy(), by_col)
+    kernels.stable_order(i, by_col, row_starts[:-1].copy(), by_row)
+    return row_starts, by_row
+
+
+def _starts(keys: NDArray[Any], size: int) -> NDArray[np.int64]:
+    starts = np.zeros(size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(keys, minlength=size), out=starts[1:])
+    return starts
+
+
+def _merge(
+    i: Any, j: Any, x: Any, w: Any, t: Any, again: NDArray[np.int64], duplicates: str
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Merge runs of equal pairs; `again` lists the entries that repeat the one before."""
+    first = np.ones(len(i), dtype=bool)
+    first[again] = False
+    heads = np.flatnonzero(first)
+    lasts = np.concatenate([heads[1:], [len(i)]]) - 1
+    if duplicates == "last":
+        return i[lasts], j[lasts], x[lasts], None if w is None else w[lasts], None if t is None else t[lasts]
+    if w is None or duplicates == "sum":
+        merged = np.add.reduceat(x, heads)
+        merged = merged / (lasts - heads + 1) if duplicates == "mean" else merged
+        weight = None if w is None else np.add.reduceat(w, heads) / (lasts - heads + 1)
+    else:
+        weight = np.add.reduceat(w, heads)
+        merged = np.add.reduceat(w * x, heads) / weight
+    return i[heads], j[heads], merged, weight, None if t is None else t[lasts]
+
+
+def _axis_indices(
+    shape: tuple[int, int], row_ids: ArrayLike | None, col_ids: ArrayLike | None
+) -> tuple[Index | None, Index | None]:
+    indices = []
+    for size, ids, name in zip(shape, (row_ids, col_ids), ("row", "column"), strict=True):
+        index = None if ids is None else Index(ids)
+        if index is not None and len(index) != size:
+            raise InputError(f"there are {len(index)} {name} ids for {size} {name}s")
+        if index is not None and len(set(index.ids.tolist())) != size:
+            raise InputError(f"the {name} ids are not distinct")
+        indices.append(index)
+    return indices[0], indices[1]

@@ -1,0 +1,24 @@
+"""Public data sets: read from where the user has them, or downloaded from their official place.
+
+A loader looks at its `path`, then in the folder ``$ACCAMS_DATA``, and then downloads into the user's cache
+folder (``$ACCAMS_CACHE`` if set).
+"""
+
+from accams.data.datasets._base import Dataset, ImageDataset
+from accams.data.datasets._faces import faces
+from accams.data.datasets._graphs import as_graph, edge_list, gml
+from accams.data.datasets._jester import jester
+from accams.data.datasets._movielens import movielens
+from accams.data.datasets._netflix import netflix
+
+__all__ = [
+    "Dataset",
+    "ImageDataset",
+    "as_graph",
+    "edge_list",
+    "faces",
+    "gml",
+    "jester",
+    "movielens",
+    "netflix",
+]

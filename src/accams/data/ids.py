@@ -1,0 +1,174 @@
+"""Raw ids of rows and columns, of any type, and their positions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accams.errors import InputError
+
+Positions = NDArray[np.int64]
+INT64 = np.iinfo(np.int64)
+
+
+class Index:
+    """The ids of one axis in order, and the way back from an id to its position.
+
+    Parameters
+    ----------
+    ids : array or None
+        Distinct ids, position by position; None if the positions 0 .. size-1 are the ids.
+    size : int, optional
+        Needed when `ids` is None.
+
+    Examples
+    --------
+    >>> index, positions = Index.of(["b", "a", "b"])
+    >>> index.ids.tolist(), positions.tolist()
+    (['a', 'b'], [1, 0, 1])
+    >>> index.positions(["b", "z"]).tolist()
+    [1, -1]
+    """
+
+    def __init__(self, ids: ArrayLike | None, size: int | None = None) -> None:
+        self._ids = None if ids is None else as_id_array(ids)
+        if self._ids is None and size is None:
+            raise TypeError("an Index needs ids or a size")
+        self.size = int(size) if self._ids is None else len(self._ids)  # type: ignore[arg-type]
+
+    @classmethod
+    def of(cls, raw: ArrayLike, name: str = "id") -> tuple[Index, Positions]:
+        """Collect the distinct ids of `raw` (sorted where they can be) and the position of each entry."""
+        array = as_id_array(raw, name)
+        if array.dtype.kind in "iu" and array.size:
+            ids, positions = _distinct_integers(array)
+        else:
+            try:
+                ids, positions = np.unique(array, return_inverse=True)
+            except TypeError:  # ids of mixed types have no order: keep that of first appearance
+                table: dict[Any, int] = {}
+                positions = np.array([table.setdefault(x, len(table)) for x in array.tolist()], dtype=np.int64)
+                ids = _object_array(list(table))
+        return cls(ids), positions.astype(np.int64, copy=False)
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether the ids are simply the positions 0 .. size-1."""
+        return self._ids is None
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        """All ids, position by position."""
+        return np.arange(self.size) if self._ids is None else self._ids
+
+    def positions(self, raw: ArrayLike) -> Positions:
+        """The position of each id of `raw`, -1 where it is not known."""
+        array = np.asarray(raw) if not _changes(raw) else _object_array(list(raw))  # type: ignore[arg-type]
+        if array.ndim == 0:
+            array = array.reshape(1)
+        array = _plain(array)
+        if array.dtype.kind != "O" and self.ids.dtype.kind == "i":
+            return self._integer_positions(array)
+        table = self._table
+        return np.array([table.get(x, -1) for x in array.tolist()], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Index) and self.size == other.size and bool(np.all(self.ids == other.ids))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Index({self.size} ids)" if self.is_positional else f"Index({self.size} ids, {example(self.ids)} ...)"
+
+    def _integer_positions(self, array: NDArray[Any]) -> Positions:
+        if array.dtype.kind not in "if":
+            return np.full(array.size, -1, dtype=np.int64)
+        if self._ids is None:
+            whole = array == np.floor(array) if array.dtype.kind == "f" else np.ones(array.shape, bool)
+            known = whole & (array >= 0) & (array < self.size)
+            return np.where(known, np.where(known, array, 0).astype(np.int64), -1)
+        order, sorted_ids = self._sorted
+        place = np.minimum(np.searchsorted(sorted_ids, array), self.size - 1)
+        return np.where(sorted_ids[place] == array, order[place], -1).astype(np.int64)
+
+    @cached_property
+    def _sorted(self) -> tuple[Positions, NDArray[Any]]:
+        order = np.argsort(self.ids, kind="stable").astype(np.int64)
+        return order, self.ids[order]
+
+    @cached_property
+    def _table(self) -> dict[Any, int]:
+        return {x: p for p, x in enumerate(self.ids.tolist())}
+
+
+def as_id_array(raw: ArrayLike, name: str = "id") -> NDArray[Any]:
+    """`raw` as a one-dimensional array of ids: int64, or objects for anything else; missing ids are refused."""
+    array = _object_array(list(raw)) if _changes(raw) else np.asarray(raw)  # type: ignore[arg-type]
+    if array.ndim != 1:
+        raise InputError(f"{name}s must form one column, but the array has shape {array.shape}")
+    if array.dtype.kind == "f":
+        bad = ~np.isfinite(array)
+        if bad.any():
+            raise InputError(f"entry {int(np.argmax(bad))}: the {name} is missing")
+        whole = bool(np.all((array == np.floor(array)) & (np.abs(array) < 2.0**63)))
+        return array.astype(np.int64) if whole else array
+    if array.dtype.kind in "mM" and np.isnat(array).any():
+        raise InputError(f"entry {int(np.argmax(np.isnat(array)))}: the {name} is missing")
+    array = _plain(array)
+    if array.dtype.kind in "UST":
+        array = array.astype(object)
+    if array.dtype.kind == "O" and array.size:
+        items = array.tolist()
+        for position, x in enumerate(items):
+            if x is None or type(x).__name__ in ("NAType", "NaTType") or x != x:
+                raise InputError(f"entry {position}: the {name} is missing")
+        whole = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in items)
+        if whole and INT64.min <= min(items) and max(items) <= INT64.max:
+            return array.astype(np.int64)
+    return array
+
+
+def example(ids: NDArray[Any]) -> str:
+    """One id, as a person would type it."""
+    return repr(ids[:1].tolist()[0]) if len(ids) else "none"
+
+
+def _distinct_integers(array: NDArray[Any]) -> tuple[NDArray[Any], Positions]:
+    """np.unique with inverse, in linear time where the ids are not too far apart."""
+    low, high = int(array.min()), int(array.max())
+    if high - low > 4 * array.size + 1000:
+        ids, positions = np.unique(array, return_inverse=True)
+        return ids, positions.astype(np.int64, copy=False)
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[array - low] = True
+    return np.flatnonzero(present) + low, (np.cumsum(present, dtype=np.int64) - 1)[array - low]
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Whole numbers as int64 if they fit, dates and times as Python's own; other types as they are."""
+    kind = array.dtype.kind
+    if kind in "mM":
+        days = kind == "M" and np.datetime_data(array.dtype)[0] in ("Y", "M", "W", "D")
+        return array.astype(f"{kind}8[{'D' if days else 'us'}]").astype(object)
+    if kind == "u" and array.size and int(array.max()) > INT64.max:
+        return array.astype(object)
+    return array.astype(np.int64, copy=False) if kind in "iub" else array
+
+
+def _changes(raw: object) -> bool:
+    """Whether NumPy would change the ids of this list: all to text, or large whole numbers to floats."""
+    if not isinstance(raw, (list, tuple)):
+        return False
+    return any(isinstance(x, str) or (isinstance(x, int) and not INT64.min <= x <= INT64.max) for x in raw)
+
+
+def _object_array(items: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array

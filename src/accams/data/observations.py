@@ -1,0 +1,340 @@
+"""Observations: the observed entries of a matrix, indexed by row and by column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accams.data import build
+from accams.data.ids import Index
+from accams.errors import InputError
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+    from scipy import sparse
+
+Duplicates = Literal["error", "mean", "last", "sum"]
+Zeros = Literal["missing", "observed"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Observations:
+    """The observed entries of a matrix: what a model learns from.
+
+    Rows are users and columns are items, always. Make one with `from_frame`, `from_dense`, `from_sparse`,
+    `from_coo` or `from_file`. What is not an entry is missing, except with ``zeros="observed"``, where
+    every blank is an observed zero.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Rows and columns.
+    row_starts, cols : arrays
+        Row i has the columns ``cols[row_starts[i]:row_starts[i + 1]]``, ascending.
+    col_starts, rows : arrays
+        Column j has the rows ``rows[col_starts[j]:col_starts[j + 1]]``, ascending.
+    row_index, col_index : Index
+        The raw ids and their positions.
+    blank_weight : float or None
+        None when blanks are missing; otherwise the weight of a blank, which counts as an observed zero.
+
+    Examples
+    --------
+    >>> obs = Observations.from_coo([0, 0, 1], [0, 1, 1], [5.0, 3.0, 4.0])
+    >>> obs
+    Observations(2 x 2, 3 observed (75%), values 3 to 5)
+    >>> obs.cols.tolist(), obs.rows.tolist(), obs.values.tolist()
+    ([0, 1, 1], [0, 0, 1], [5.0, 3.0, 4.0])
+    """
+
+    shape: tuple[int, int]
+    row_starts: NDArray[np.int64]
+    cols: NDArray[np.unsignedinteger[Any]]
+    stored_values: NDArray[np.floating[Any]]
+    row_index: Index
+    col_index: Index
+    stored_weights: NDArray[np.floating[Any]] | None = None
+    times: NDArray[Any] | None = None
+    blank_weight: float | None = None
+    _pattern: dict[str, Any] = field(default_factory=dict)
+
+    # -- making one -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_coo(
+        cls,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        values: ArrayLike,
+        *,
+        shape: tuple[int, int] | None = None,
+        weights: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        duplicates: Duplicates = "error",
+        zeros: Zeros = "missing",
+        zero_weight: float = 1.0,
+        row_index: Index | None = None,
+        col_index: Index | None = None,
+    ) -> Observations:
+        """Entries at positions (`rows`, `cols`), counted from 0.
+
+        Parameters
+        ----------
+        rows, cols, values : array-like, one entry per observation
+        shape : (int, int), optional
+            Defaults to the largest positions seen.
+        weights : array-like, optional
+            How much each observation counts; positive, and finite. A weight of 0 drops the observation.
+        times : array-like, optional
+            When each observation was made; kept for splits by time.
+        duplicates : {"error", "mean", "last", "sum"}
+            What to do when a (row, column) pair comes twice.
+        zeros : {"missing", "observed"}
+            Whether a blank is missing, or an observed zero of weight `zero_weight`.
+        """
+        return cls(
+            **build.from_entries(
+                rows, cols, values, shape, weights, times, duplicates,
+                build.blank_weight(zeros, zero_weight), row_index, col_index,
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: IntoDataFrame,
+        row: str | None = None,
+        col: str | None = None,
+        value: str | None = None,
+        *,
+        weight: str | None = None,
+        time: str | None = None,
+        duplicates: Duplicates = "error",
+        zeros: Zeros = "missing",
+        zero_weight: float = 1.0,
+    ) -> Observations:
+        """A table with one observation a line (pandas, polars, pyarrow or any frame narwhals knows).
+
+        Usual column names (user, userId, user_id, item, movieId, rating, score, ...) are recognised; others
+        are named by `row`, `col` and `value`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"userId": ["ann", "bob"], "movieId": [7, 9], "rating": [4.5, 3.0]})
+        >>> Observations.from_frame(table).row_index.ids.tolist()
+        ['ann', 'bob']
+        """
+        return cls(
+            **build.from_table(frame, row, col, value, weight, time, duplicates, build.blank_weight(zeros, zero_weight))
+        )
+
+    @classmethod
+    def from_dense(
+        cls, matrix: ArrayLike, *, weights: ArrayLike | None = None, row_ids: ArrayLike | None = None,
+        col_ids: ArrayLike | None = None,
+    ) -> Observations:  # fmt: skip
+        """A two-dimensional array; NaN is missing.
+
+        Examples
+        --------
+        >>> Observations.from_dense([[1.0, float("nan")], [2.0, 3.0]]).nnz
+        3
+        """
+        return cls(**build.from_array(matrix, weights, row_ids, col_ids))
+
+    @classmethod
+    def from_sparse(
+        cls, matrix: sparse.sparray | sparse.spmatrix, *, zeros: Zeros = "missing", zero_weight: float = 1.0,
+        weights: sparse.sparray | sparse.spmatrix | None = None, row_ids: ArrayLike | None = None,
+        col_ids: ArrayLike | None = None,
+    ) -> Observations:  # fmt: skip
+        """A scipy sparse matrix or array: what is stored is observed, a stored zero too; the rest is missing.
+
+        With ``zeros="observed"`` the rest is an observed zero instead (graphs, counts, implicit feedback), each
+        with weight `zero_weight`. Entries stored twice are summed, as scipy does.
+
+        Examples
+        --------
+        >>> from scipy.sparse import csr_array
+        >>> graph = csr_array([[0, 1], [1, 0]])
+        >>> Observations.from_sparse(graph, zeros="observed", zero_weight=0.1)
+        Observations(2 x 2, 2 stored, blanks are zeros of weight 0.1, values 1 to 1)
+        """
+        return cls(**build.from_scipy(matrix, build.blank_weight(zeros, zero_weight), weights, row_ids, col_ids))
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        row: str | None = None,
+        col: str | None = None,
+        value: str | None = None,
+        *,
+        weight: str | None = None,
+        time: str | None = None,
+        duplicates: Duplicates = "error",
+        zeros: Zeros = "missing",
+        zero_weight: float = 1.0,
+    ) -> Observations:
+        """A file of observations, one a line: CSV, TSV, ``::``-separated, Parquet; or a matrix in an NPZ.
+
+        The file may be plain, gzipped, or inside a .zip (``ratings.zip``, or ``ratings.zip/folder/ratings.dat``
+        to choose a member). Columns are recognised or named as in `from_frame`; without a header line they are
+        row, column, value and (if there is a fourth) time.
+        """
+        from accams.data import readers
+
+        return cls(
+            **readers.read(
+                Path(path), row, col, value, weight, time, duplicates, build.blank_weight(zeros, zero_weight)
+            )
+        )
+
+    # -- looking at one -------------------------------------------------------------------------------------
+
+    @property
+    def nnz(self) -> int:
+        """How many entries are stored."""
+        return len(self.cols)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The values in row order (a copy in double precision; they are kept in the narrowest type that holds them)."""
+        return self.stored_values.astype(np.float64)
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """The weights in row order, or None if all are 1."""
+        return None if self.stored_weights is None else self.stored_weights.astype(np.float64)
+
+    @cached_property
+    def value_range(self) -> tuple[float, float]:
+        """Smallest and largest value; with observed zeros, 0 is among them."""
+        low, high = float(self.stored_values.min()), float(self.stored_values.max())
+        if self.blank_weight is not None and self.nnz < self.shape[0] * self.shape[1]:
+            low, high = min(low, 0.0), max(high, 0.0)
+        return low, high
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no cell is missing."""
+        return self.blank_weight is not None or self.nnz == self.shape[0] * self.shape[1]
+
+    @property
+    def col_starts(self) -> NDArray[np.int64]:
+        """Where each column begins in column order."""
+        return self._by_column()[0]
+
+    @property
+    def rows(self) -> NDArray[np.unsignedinteger[Any]]:
+        """The row of each entry, in column order."""
+        return self._by_column()[1]
+
+    def mean(self) -> float:
+        """The weighted mean of all observed cells (blanks included where they are observed zeros)."""
+        w = self.stored_weights
+        if w is None:
+            total, mass = float(self.stored_values.sum(dtype=np.float64)), float(self.nnz)
+        else:
+            total = float(np.einsum("p,p->", w, self.stored_values, dtype=np.float64))
+            mass = float(w.sum(dtype=np.float64))
+        if self.blank_weight is not None:
+            mass += self.blank_weight * (self.shape[0] * self.shape[1] - self.nnz)
+        return total / mass
+
+    def coo(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Row positions, column positions and values of all stored entries, in row order."""
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(self.row_starts))
+        return rows, self.cols.astype(np.int64), self.values
+
+    def pairs(self) -> NDArray[Any]:
+        """The (row id, column id) of every stored entry: what `predict` takes."""
+        rows, cols, _ = self.coo()
+        row_ids, col_ids = self.row_index.ids[rows], self.col_index.ids[cols]
+        dtype = row_ids.dtype if row_ids.dtype == col_ids.dtype else np.dtype(object)
+        out = np.empty((self.nnz, 2), dtype=dtype)
+        out[:, 0], out[:, 1] = row_ids, col_ids
+        return out
+
+    def select(self, chosen: NDArray[Any]) -> Observations:
+        """The entries with these positions (or this mask) in row order; shape and ids stay as they are."""
+        mask = np.zeros(self.nnz, dtype=bool)
+        mask[chosen] = True
+        if not mask.any():
+            raise InputError("this selection leaves no observations")
+        before = np.concatenate([[0], np.cumsum(mask)])
+        return replace(
+            self,
+            row_starts=before[self.row_starts],
+            cols=self.cols[mask],
+            stored_values=self.stored_values[mask],
+            stored_weights=None if self.stored_weights is None else self.stored_weights[mask],
+            times=None if self.times is None else self.times[mask],
+            _pattern={},
+        )
+
+    def empty(self, axis: int) -> NDArray[np.int64]:
+        """Positions of rows (axis 0) or columns (axis 1) with no observed cell."""
+        if self.blank_weight is not None:
+            return np.zeros(0, dtype=np.int64)
+        starts = self.row_starts if axis == 0 else self.col_starts
+        return np.flatnonzero(np.diff(starts) == 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: values, both orders, weights (ids and times not counted)."""
+        arrays = [self.row_starts, self.cols, self.stored_values, self.stored_weights, *self._by_column()]
+        return sum(a.nbytes for a in arrays if a is not None)
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        low, high = self.value_range
+        if self.blank_weight is None:
+            kind = f"{self.nnz:,} observed ({100 * self.nnz / (m * n):.3g}%)"
+        else:
+            kind = f"{self.nnz:,} stored, blanks are zeros of weight {self.blank_weight:g}"
+            low, high = float(self.stored_values.min()), float(self.stored_values.max())
+        weighted = ", weighted" if self.stored_weights is not None else ""
+        return f"Observations({m:,} x {n:,}, {kind}, values {low:g} to {high:g}{weighted})"
+
+    def _by_column(self) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
+        if "by_column" not in self._pattern:
+            self._pattern["by_column"] = build.column_order(self.row_starts, self.cols, self.shape)
+        by_column: tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]] = self._pattern["by_column"]
+        return by_column
+
+
+def memory_estimate(
+    shape: tuple[int, int],
+    nnz: int,
+    *,
+    n_stencils: int = 13,
+    n_clusters: int | tuple[int, int] = 10,
+    n_chains: int = 1,
+    weights: bool = False,
+    value_bytes: int = 4,
+) -> int:
+    """Bytes that observations and a fit need at their peak (the `cpu` engine; reading the data not counted).
+
+    Per rating: a column index (2 bytes up to 65,536 columns, else 4), a row index (likewise), the value
+    (2 bytes for whole and half stars, else 4), and two residuals of 4 bytes for every chain held at once; 8 more
+    with weights. Per row and column: 16 bytes per cluster of the other side, the labels, and the starts.
+
+    Examples
+    --------
+    >>> memory_estimate((480_189, 17_770), 100_480_507) / 100_480_507 < 19.5
+    True
+    """
+    m, n = shape
+    k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
+    index = (2 if n <= 65_536 else 4) + (2 if m <= 65_536 else 4)
+    per_rating = index + value_bytes + 8 * n_chains + (8 if weights else 0)
+    sums = 16 * (m * k_cols + n * k_rows)
+    labels = (n_stencils + 2) * (m + n) * n_chains
+    return per_rating * nnz + sums + labels + 16 * (m + n + 2)

@@ -1,0 +1,192 @@
+"""Tables of any size through duckdb: checked in one scan, encoded and fetched as arrays in a second.
+
+No line of the table becomes a Python object; only the distinct ids do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.ids import Index
+
+WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+FRACTION_TYPES = ("FLOAT", "DOUBLE", "DECIMAL")
+INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What duckdb reads: a relation, and where in it the roles (row, col, value, weight, time) are.
+
+    Attributes
+    ----------
+    relation : str
+        What follows FROM.
+    cells : mapping of role to SQL
+        The cell of each role; NULL where it is missing.
+    id_types : mapping of "row" and "col" to str
+        ``"BIGINT"``; ``"VARCHAR"`` for text; ``"?"`` for text that becomes BIGINT if all are whole numbers.
+    times_are_numbers : bool
+        Whether the times are numbers rather than timestamps.
+    uneven : str
+        SQL condition of a line with too many or too few cells.
+    entry : str
+        SQL of the number of a line, where it is known.
+    """
+
+    relation: str
+    cells: Mapping[str, str]
+    id_types: Mapping[str, str]
+    times_are_numbers: bool = True
+    uneven: str = "false"
+    entry: str = "0"
+
+    def faults(self) -> dict[str, str]:
+        """For each role, the SQL condition of a cell that cannot be used."""
+        conditions = {"uneven": "uneven", "row": '"row" IS NULL', "col": '"col" IS NULL'}
+        for role in ("value", "weight"):
+            if role in self.cells:
+                conditions[role] = f'NOT coalesce(isfinite(TRY_CAST("{role}" AS DOUBLE)), false)'
+        if "time" in self.cells:
+            kind = "DOUBLE" if self.times_are_numbers else "TIMESTAMPTZ"
+            conditions["time"] = f'"time" IS NOT NULL AND TRY_CAST("time" AS {kind}) IS NULL'
+        return conditions
+
+
+@contextmanager
+def connect(scratch: Path) -> Iterator[Any]:
+    """A database in memory that spills to `scratch`, stays silent and never downloads."""
+    import duckdb
+
+    config = {
+        "temp_directory": str(scratch),
+        "autoinstall_known_extensions": "false",
+        "preserve_insertion_order": "true",
+    }
+    con = duckdb.connect(":memory:", config=config)
+    try:
+        con.execute("SET enable_progress_bar = false")
+        yield con
+    finally:
+        con.close()
+
+
+def survey(con: Any, table: Table) -> dict[str, int]:
+    """Scan the table once: collect the distinct ids, and count the lines and the faults of each role."""
+    cells = ", ".join(f'{cell} AS "{role}"' for role, cell in table.cells.items())
+    con.execute(
+        f"CREATE OR REPLACE TEMP VIEW lines AS SELECT {cells}, {table.uneven} AS uneven, "
+        f"{table.entry} AS entry FROM {table.relation}"
+    )
+    if not table.times_are_numbers:
+        con.execute("SET TimeZone = 'UTC'")
+    counts = {f"bad_{role}": f"count(*) FILTER ({condition})" for role, condition in table.faults().items()}
+    counts["lines"] = "count(*)"
+    if "time" in table.cells:
+        counts["times"] = 'count("time")'
+        counts["whole_times"] = (
+            'count(*) FILTER (TRY_CAST("time" AS BIGINT) = TRY_CAST("time" AS DOUBLE))'
+            if table.times_are_numbers
+            else "0"
+        )
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in counts.items())
+    con.execute(
+        f'CREATE OR REPLACE TEMP TABLE found AS SELECT "row", "col", grouping("row") AS axis, {columns} '
+        'FROM lines GROUP BY GROUPING SETS (("row"), ("col"))'
+    )
+    sums = ", ".join(f"coalesce(sum({name}), 0)::BIGINT" for name in counts)
+    values = con.execute(f"SELECT {sums} FROM found WHERE axis = 0").fetchone()
+    return dict(zip(counts, values, strict=True))
+
+
+def first_faults(con: Any, table: Table, roles: Sequence[str]) -> list[tuple[str, int, str | None]]:
+    """For each of these roles the number of the first line with a fault, and the cell there."""
+    faults = []
+    for role in roles:
+        found = con.execute(f'SELECT entry, CAST("{role}" AS VARCHAR) FROM lines WHERE {table.faults()[role]} LIMIT 1')
+        faults.append((role, *found.fetchone()))
+    return faults
+
+
+def fetch(con: Any, table: Table, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Scan the table again and return arrays: ids as `Index` and positions, the other roles as they are.
+
+    Call `survey` before; the table must be without faults.
+    """
+    ids = {role: _Ids(con, role, table.id_types[role]) for role in ("row", "col")}
+    columns = {role: ids[role].sql for role in ids}
+    columns |= {role: f'CAST("{role}" AS DOUBLE)' for role in ("value", "weight") if role in table.cells}
+    if counts.get("times"):
+        columns["time"] = _time_sql(table, counts)
+    wanted = ", ".join(f'{sql} AS "{role}"' for role, sql in columns.items())
+    arrays = con.execute(f"SELECT {wanted} FROM lines").fetchnumpy()
+    if "time" in arrays:
+        arrays["time"] = _unmasked(arrays["time"])
+    for role, each in ids.items():
+        arrays[role] = each.positions(arrays[role])
+    return {**arrays, "row_index": ids["row"].index, "col_index": ids["col"].index}
+
+
+class _Ids:
+    """The distinct ids of one axis, and how to fetch the position of each line's id.
+
+    Whole numbers are fetched as they are, since NumPy ranks them in linear time; text is encoded by duckdb.
+    """
+
+    def __init__(self, con: Any, role: str, kind: str) -> None:
+        axis = 0 if role == "row" else 1
+        found = f'FROM found WHERE axis = {axis} AND "{role}" IS NOT NULL'
+        if kind == "?":
+            whole = f'CAST(TRY_CAST("{role}" AS BIGINT) AS VARCHAR) = "{role}"'  # neither 007 nor 1.0 nor 1e3
+            is_whole = con.execute(f"SELECT coalesce(bool_and(coalesce({whole}, false)), false) {found}")
+            kind = "BIGINT" if is_whole.fetchone()[0] else "VARCHAR"
+        self.index: Index | None = None
+        if kind == "BIGINT":
+            number = f'CAST("{role}" AS BIGINT)'
+            low, high = con.execute(f"SELECT min({number}), max({number}) {found}").fetchone()
+            self.sql = f'CAST("{role}" AS {"INTEGER" if INT32.min <= low and high <= INT32.max else "BIGINT"})'
+        else:
+            con.execute(f'CREATE TYPE {role}_ids AS ENUM (SELECT "{role}" {found} ORDER BY "{role}")')
+            self.sql = f'CAST(enum_code(CAST("{role}" AS {role}_ids)) AS INTEGER)'
+            self.index = Index(con.execute(f'SELECT "{role}" AS id {found} ORDER BY "{role}"').fetchnumpy()["id"])
+
+    def positions(self, fetched: NDArray[Any]) -> NDArray[Any]:
+        """Positions from what `sql` brought."""
+        if self.index is None:
+            self.index, fetched = Index.of(fetched)
+        return fetched.astype(np.int32, copy=False) if len(self.index) <= INT32.max else fetched
+
+
+def whole_or_text(cell: str, kind: str) -> tuple[str, str]:
+    """SQL and id type for an id column of duckdb's type `kind`."""
+    if kind in WHOLE_TYPES:
+        return f"CAST({cell} AS BIGINT)", "BIGINT"
+    if kind.startswith(FRACTION_TYPES):
+        finite = f"CASE WHEN isfinite(CAST({cell} AS DOUBLE)) THEN {cell} END"
+        whole = f"CASE WHEN {finite} = TRY_CAST({cell} AS BIGINT) THEN TRY_CAST({cell} AS BIGINT) END"
+        return f"coalesce(CAST({whole} AS VARCHAR), CAST({finite} AS VARCHAR))", "?"
+    text = f"NULLIF(CAST({cell} AS VARCHAR), '')"
+    return text, "?" if kind in ("UBIGINT", "HUGEINT", "UHUGEINT") else "VARCHAR"
+
+
+def _time_sql(table: Table, counts: Mapping[str, int]) -> str:
+    if not table.times_are_numbers:
+        return 'CAST(CAST("time" AS TIMESTAMPTZ) AS TIMESTAMP)'
+    return 'CAST("time" AS BIGINT)' if counts["whole_times"] == counts["times"] else 'CAST("time" AS DOUBLE)'
+
+
+def _unmasked(times: NDArray[Any]) -> NDArray[Any]:
+    """Missing times as NaN or NaT."""
+    if not isinstance(times, np.ma.MaskedArray):
+        return times
+    mask = np.ma.getmaskarray(times)
+    plain: NDArray[Any] = times.data.astype("datetime64[us]" if times.dtype.kind == "M" else np.float64)
+    plain[mask] = np.datetime64("NaT") if plain.dtype.kind == "M" else np.nan
+    return plain

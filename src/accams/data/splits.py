@@ -1,0 +1,233 @@
+"""Splits of observations into parts to learn from and parts to be tested on.
+
+Every split deals out the *stored* entries and keeps shape and ids, so that the parts fit together. Where
+blanks are observed zeros (``zeros="observed"``) they stay that in every part: an entry that is held out is a
+zero for the model that learns from the rest, as usual in link prediction and for implicit feedback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.observations import Observations
+from accams.errors import InputError
+
+Positions = NDArray[np.int64]
+Seed = int | np.random.Generator | None
+
+
+def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -> tuple[Observations, Observations]:
+    """Hold out a share of the entries at random.
+
+    Parameters
+    ----------
+    obs : Observations
+    test : float
+        Share of the entries to hold out, between 0 and 1.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    train, test : Observations
+
+    Notes
+    -----
+    The entries are taken in row order; which of them are held out is `permutation_test_positions`.
+
+    Examples
+    --------
+    >>> obs = Observations.from_dense(np.arange(20.0).reshape(4, 5))
+    >>> train, test = random_split(obs, test=0.25, random_state=3)
+    >>> train.nnz, test.nnz, test.shape
+    (15, 5, (4, 5))
+    """
+    return _parted(obs, permutation_test_positions(obs.nnz, test, random_state))
+
+
+def permutation_test_positions(n: int, test: float = 0.1, random_state: Seed = 0) -> Positions:
+    """Which of `n` entries are held out: the first ``int(n * test)`` of a random permutation.
+
+    The permutation is ``numpy.random.default_rng(random_state).permutation(n)``, so the same split can be
+    made of the lines of a file, or outside this library.
+
+    Examples
+    --------
+    >>> permutation_test_positions(20, 0.1, random_state=0).tolist()
+    [4, 19]
+    """
+    return _permutation(n, random_state)[: _share(n, test, "entries")]
+
+
+def k_fold(obs: Observations, k: int = 5, random_state: Seed = 0) -> Iterator[tuple[Observations, Observations]]:
+    """Cut the entries at random into `k` parts of equal size (give or take one); each is the test part once.
+
+    Examples
+    --------
+    >>> obs = Observations.from_dense(np.arange(6.0).reshape(2, 3))
+    >>> [test.values.tolist() for _, test in k_fold(obs, k=3)]
+    [[2.0, 3.0], [4.0, 5.0], [0.0, 1.0]]
+    """
+    if not 2 <= k <= obs.nnz:
+        raise InputError(f"k must be between 2 and the number of entries ({obs.nnz:,}), not {k}")
+    folds = np.array_split(_permutation(obs.nnz, random_state), k)
+    return (_parted(obs, fold) for fold in folds)
+
+
+def leave_out(
+    obs: Observations, n: int = 1, random_state: Seed = 0, min_train: int = 1, *, latest: bool = False
+) -> tuple[Observations, Observations]:
+    """Hold out `n` entries of every user who has enough of them.
+
+    Parameters
+    ----------
+    obs : Observations
+    n : int
+        How many entries each user loses.
+    random_state : int, Generator or None
+        Picks the entries; with `latest` it only breaks ties between equal times.
+    min_train : int
+        A user with fewer than ``n + min_train`` entries loses none.
+    latest : bool
+        Hold out the user's last entries in time instead of random ones; needs ``obs.times``.
+
+    Returns
+    -------
+    train, test : Observations
+
+    Examples
+    --------
+    >>> obs = Observations.from_coo([0, 0, 0, 1], [0, 1, 2, 0], [1.0, 2.0, 3.0, 4.0], times=[30, 10, 20, 40])
+    >>> train, test = leave_out(obs, latest=True)
+    >>> test.values.tolist()
+    [1.0]
+    """
+    if n < 1 or min_train < 0:
+        raise InputError(f"n must be at least 1 and min_train at least 0, not {n} and {min_train}")
+    times = _times(obs, "leave_out with latest=True") if latest else None
+    place, degree = _places(obs, random_state, times)
+    held = (place >= degree - n) & (degree >= n + min_train)
+    if not held.any():
+        raise InputError(f"no user has {n + min_train} entries, so none can be left out: lower n or min_train")
+    return _parted(obs, np.flatnonzero(held))
+
+
+def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observations]:
+    """Hold out the latest entries: learn from the past, be tested on the future.
+
+    One moment cuts the data, and entries of the same time stay on the same side. Hence the test part has at
+    least ``int(obs.nnz * test)`` entries, and more where many share the time of the cut.
+
+    Examples
+    --------
+    >>> obs = Observations.from_coo([0, 0, 1], [0, 1, 1], [5.0, 3.0, 4.0], times=[10, 30, 20])
+    >>> train, test = by_time(obs, test=0.4)
+    >>> train.times.tolist(), test.times.tolist()
+    ([10, 20], [30])
+    """
+    times = _times(obs, "by_time")
+    first = obs.nnz - _share(obs.nnz, test, "entries")
+    cut = np.partition(times, first)[first]
+    late = times >= cut
+    if late.all():
+        raise InputError("every entry would be held out, because too many share the earliest time: lower test")
+    return _parted(obs, np.flatnonzero(late))
+
+
+def held_out_users(
+    obs: Observations, test: float = 0.1, random_state: Seed = 0, given: int | None = None
+) -> tuple[Observations, Observations, Observations]:
+    """Hold out whole users, and cut the entries of each into a history and a test part (for folding in).
+
+    Parameters
+    ----------
+    obs : Observations
+    test : float
+        Share of the users (of those who have entries) to hold out.
+    random_state : int, Generator or None
+    given : int, optional
+        How many random entries of a held-out user form the history; half of them (rounded up) by default.
+        Only users with at least one entry left for the test are held out.
+
+    Returns
+    -------
+    train : Observations
+        All entries of the other users.
+    history, test : Observations
+        The entries of the held-out users.
+
+    Examples
+    --------
+    >>> obs = Observations.from_dense(np.arange(20.0).reshape(4, 5))
+    >>> train, history, test = held_out_users(obs, test=0.5, given=2)
+    >>> [np.diff(part.row_starts).tolist() for part in (train, history, test)]
+    [[0, 5, 0, 5], [2, 0, 2, 0], [3, 0, 3, 0]]
+    """
+    if given is not None and given < 1:
+        raise InputError(f"given must be at least 1, not {given}")
+    rng = np.random.default_rng(random_state)
+    counts = np.diff(obs.row_starts)
+    eligible = np.flatnonzero(counts >= (2 if given is None else given + 1))
+    size = _share(int(np.count_nonzero(counts)), test, "users")
+    if size > len(eligible):
+        raise InputError(
+            f"{size:,} users should be held out but only {len(eligible):,} have enough entries: lower test or given"
+        )
+    held_rows = np.zeros(obs.shape[0], dtype=bool)
+    held_rows[rng.permutation(eligible)[:size]] = True
+    held = np.repeat(held_rows, counts)
+    place, degree = _places(obs, rng)
+    shown = place < (degree + 1) // 2 if given is None else place < given
+    return obs.select(~held), obs.select(held & shown), obs.select(held & ~shown)
+
+
+def _share(n: int, test: float, what: str) -> int:
+    """How many of `n` are the share `test`; neither none nor all."""
+    if not 0 < test < 1:
+        raise InputError(f"test must be a share between 0 and 1, not {test!r}")
+    size = int(n * test)
+    if not 0 < size < n:
+        raise InputError(f"a share of {test:g} of {n:,} {what} leaves one part empty")
+    return size
+
+
+def _permutation(n: int, random_state: Seed) -> Positions:
+    return np.random.default_rng(random_state).permutation(n).astype(np.int64, copy=False)
+
+
+def _parted(obs: Observations, held: Positions) -> tuple[Observations, Observations]:
+    """The entries outside and inside `held`."""
+    mask = np.zeros(obs.nnz, dtype=bool)
+    mask[held] = True
+    return obs.select(~mask), obs.select(mask)
+
+
+def _places(
+    obs: Observations, random_state: Seed, times: NDArray[np.generic] | None = None
+) -> tuple[Positions, Positions]:
+    """The place of each entry in its user's list, shuffled or sorted by time, and the length of that list."""
+    counts = np.diff(obs.row_starts)
+    users = np.repeat(np.arange(obs.shape[0]), counts)
+    shuffle = np.random.default_rng(random_state).random(obs.nnz)
+    order = np.lexsort((shuffle, users) if times is None else (shuffle, times, users))
+    place = np.empty(obs.nnz, dtype=np.int64)
+    place[order] = np.arange(obs.nnz) - np.repeat(obs.row_starts[:-1], counts)
+    return place, np.repeat(counts, counts)
+
+
+def _times(obs: Observations, who: str) -> NDArray[np.generic]:
+    """The times in a type that sorts."""
+    if obs.times is None:
+        raise InputError(f"{who} needs the time of each entry: pass time='...' (or times=) when making Observations")
+    times = np.asarray(obs.times)
+    if times.dtype.kind == "O":
+        try:
+            times = np.unique(times, return_inverse=True)[1]
+        except TypeError:
+            raise InputError(f"{who}: the times are of different types or missing, so they have no order") from None
+    missing = int(np.count_nonzero(times != times))  # NaN and NaT
+    if missing:
+        raise InputError(f"{who}: {missing:,} entries have no time")
+    return times

@@ -1,0 +1,1 @@
+"""Where the passes over the data run: one contract, several places."""

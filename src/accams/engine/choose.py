@@ -1,0 +1,45 @@
+"""Which engine runs a fit."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from accams.data.observations import Observations
+from accams.engine.base import Engine
+from accams.engine.grid import Grid
+from accams.engine.threads import Threads
+from accams.errors import InputError
+
+EngineName = Literal["auto", "cpu", "dense", "graph"]
+DENSE_FROM = 0.3  # share of cells observed from which storing every cell is faster (experiments/density.py)
+
+
+def choose(observations: Observations, name: str) -> str:
+    """The engine for `name`, with "auto" resolved from the data.
+
+    Observed zeros go to `graph`, complete and nearly complete matrices to `dense`, everything else to `cpu`.
+    """
+    if name not in ("auto", "cpu", "dense", "graph"):
+        raise InputError(f"engine must be 'auto', 'cpu', 'dense' or 'graph', not {name!r}")
+    blanks = observations.blank_weight is not None
+    if name == "auto":
+        m, n = observations.shape
+        return "graph" if blanks else "dense" if observations.nnz >= DENSE_FROM * m * n else "cpu"
+    if blanks != (name == "graph"):
+        what = "observed zeros need engine='graph'" if blanks else "engine='graph' needs zeros='observed'"
+        raise InputError(f"engine={name!r} does not fit these observations: {what}")
+    return name
+
+
+def make_engine(
+    observations: Observations, name: str, n_stencils: int, n_threads: int | None = None, *,
+    chunk_size: int | None = None, offset: float | None = None,
+) -> Engine:  # fmt: skip
+    """An engine for these observations, ready for `n_stencils` stencils."""
+    from accams.engine.cpu import CpuEngine
+    from accams.engine.dense import DenseEngine
+    from accams.engine.graph import GraphEngine
+
+    kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine}
+    grid = Grid.of(observations, n_stencils, offset)
+    return kinds[choose(observations, name)](observations, grid, Threads(n_threads, chunk_size))

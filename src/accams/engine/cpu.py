@@ -1,0 +1,120 @@
+"""The `cpu` engine: observed cells only, in row order and in column order, on threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.base import Engine, Table
+from accams.engine.residual import ResidualState
+from accams.engine.threads import Range
+from accams.kernels import order as orders
+from accams.kernels import sparse
+from accams.model.stencils import Labels
+
+
+@dataclass(frozen=True)
+class Order:
+    """One order of the observations: own i has the partners index[starts[i]:starts[i + 1]]."""
+
+    starts: NDArray[np.int64]
+    index: NDArray[np.unsignedinteger[Any]]
+    weights: NDArray[np.int32] | None
+    ranges: list[Range]
+
+
+class CpuEngine(Engine):
+    """Sparse observations with missing cells."""
+
+    name = "cpu"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        obs = self.observations
+        weights: list[NDArray[np.int32] | None] = [None, None]
+        if obs.stored_weights is not None:
+            by_row = self.grid.weight_ticks(obs.stored_weights)
+            weights = [by_row, self.to_column_order(by_row)]
+        self.orders = [
+            Order(starts, index, w, self.threads.split(starts))
+            for starts, index, w in zip((obs.row_starts, obs.col_starts), (obs.cols, obs.rows), weights, strict=True)
+        ]
+
+    def to_column_order(self, by_row: NDArray[np.int32]) -> NDArray[np.int32]:
+        """One number per observation, from row order to column order."""
+        obs = self.observations
+        out = np.empty_like(by_row)
+        orders.transpose_values(obs.row_starts, obs.cols, obs.col_starts[:-1].copy(), by_row, out)
+        return out
+
+    def values_in_ticks(self) -> list[NDArray[np.int32]]:
+        """The data less the offset, in both orders."""
+        by_row = self.grid.ticks_of(self.observations.stored_values)
+        return [by_row, self.to_column_order(by_row)]
+
+    def new_state(self, chain: int = 0) -> CpuState:
+        """A state whose residual is the data less the offset."""
+        return CpuState(self)
+
+
+class CpuState(ResidualState):
+    """Residuals of the observed cells, in both orders."""
+
+    engine: CpuEngine
+
+    def __init__(self, engine: CpuEngine) -> None:
+        super().__init__(engine)
+        self.resid = engine.values_in_ticks()
+
+    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        order, resid, pending = self.engine.orders[axis], self.resid[axis], self.pending[axis]
+        self._apply(axis, pending.all_but_two())
+        self.engine.threads.run(
+            sparse.gather,
+            order.ranges,
+            order.starts,
+            order.index,
+            resid,
+            order.weights,
+            *pending.two(),
+            labels,
+            n,
+            l,
+        )
+
+    def _squares(self) -> NDArray[np.float64]:
+        self._apply(0, self.pending[0].every())
+        order, out = self.engine.orders[0], np.empty(self.shape[0])
+        self.engine.threads.run(sparse.squares, order.ranges, order.starts, self.resid[0], order.weights, out)
+        return out
+
+    def _table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        self._apply(axis, self.pending[axis].every())
+        order, cost = self.engine.orders[axis], np.zeros((self.shape[axis], V.shape[1]))
+        self.engine.threads.run(
+            sparse.table_costs,
+            order.ranges,
+            order.starts,
+            order.index,
+            self.resid[axis],
+            order.weights,
+            V,
+            V * V,
+            cost,
+        )
+        return cost
+
+    def _lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        self._apply(axis, self.pending[axis].every())
+        order, out = self.engine.orders[axis], np.zeros((len(positions), self.shape[1 - axis]))
+        for line, position in zip(out, positions, strict=True):
+            sparse.spread(position, order.starts, order.index, self.resid[axis], line)
+        return np.ascontiguousarray(out.T)
+
+    def _apply(self, axis: int, shifts: list[Any]) -> None:
+        order = self.engine.orders[axis]
+        for shift in shifts:
+            self.engine.threads.run(sparse.shift, order.ranges, order.starts, order.index, self.resid[axis], *shift)

@@ -1,0 +1,114 @@
+"""The `dense` engine: every cell stored, in row order and in column order.
+
+Sums by cluster are products with a 0/1 matrix, so they are done as vector additions rather than by BLAS.
+Missing cells, if there are any, have weight zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from accams.engine.base import Engine, Table
+from accams.engine.residual import ResidualState
+from accams.errors import InputError
+from accams.kernels import dense
+from accams.model.stencils import Labels
+
+COST_TILE = 128  # rows per matrix product; fixed, so that the result does not depend on the threads
+
+
+class DenseEngine(Engine):
+    """Complete matrices, and those with few missing cells."""
+
+    name = "dense"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        obs = self.observations
+        if obs.blank_weight is not None:
+            raise InputError("engine='dense' takes missing cells or none; observed zeros need engine='graph'")
+        self.ranges = [self.threads.split_evenly(obs.shape[axis], obs.shape[1 - axis]) for axis in (0, 1)]
+        self.weights: list[NDArray[Any] | None] = [None, None]
+        if obs.stored_weights is not None:
+            self.weights = _both_orders(self._spread(self.grid.weight_ticks(obs.stored_weights)))
+        elif not obs.is_complete:
+            self.weights = _both_orders(self._spread(np.ones(obs.nnz, dtype=np.uint8)))
+
+    def new_state(self, chain: int = 0) -> DenseState:
+        """A state whose residual is the data less the offset."""
+        return DenseState(self)
+
+    def values_in_ticks(self) -> list[NDArray[Any]]:
+        """The data less the offset, in both orders; 0 where it is missing."""
+        return _both_orders(self._spread(self.grid.ticks_of(self.observations.stored_values)))
+
+    def _spread(self, by_row: NDArray[Any]) -> NDArray[Any]:
+        obs = self.observations
+        if obs.is_complete:
+            return by_row.reshape(obs.shape)
+        out = np.zeros(obs.shape, dtype=by_row.dtype)
+        out[np.repeat(np.arange(obs.shape[0]), np.diff(obs.row_starts)), obs.cols] = by_row
+        return out
+
+
+class DenseState(ResidualState):
+    """Residuals of all cells; resid[axis] has the other axis first."""
+
+    engine: DenseEngine
+
+    def __init__(self, engine: DenseEngine) -> None:
+        super().__init__(engine)
+        self.resid = engine.values_in_ticks()
+
+    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        weights, pending = self.engine.weights[axis], self.pending[axis]
+        self._apply(axis, pending.all_but_two())
+        if weights is None:
+            n[:] = np.bincount(labels, minlength=n.shape[1])
+        self.engine.threads.run(
+            dense.gather, self.engine.ranges[axis], self.resid[axis], weights, *pending.two(), labels, n, l
+        )
+
+    def _squares(self) -> NDArray[np.float64]:
+        self._apply(1, self.pending[1].every())
+        out = np.empty(self.shape[0])
+        self.engine.threads.run(dense.squares, self.engine.ranges[0], self.resid[1], self.engine.weights[1], out)
+        return out
+
+    def _table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        self._apply(axis, self.pending[axis].every())
+        X, W = self.resid[axis], self.engine.weights[axis]
+        cost, V2 = np.empty((self.shape[axis], V.shape[1])), V * V
+
+        def run(lo: int, hi: int) -> None:
+            x = X[:, lo:hi].T.astype(np.float64)
+            if W is None:
+                cost[lo:hi] = V2.sum(axis=0) - 2.0 * (x @ V)
+            else:
+                w = W[:, lo:hi].T.astype(np.float64)
+                cost[lo:hi] = w @ V2 - 2.0 * ((w * x) @ V)
+
+        size = self.shape[axis]
+        tiles = [(lo, min(lo + COST_TILE, size)) for lo in range(0, size, COST_TILE)]
+        with threadpool_limits(1, "blas"):
+            self.engine.threads.map(run, tiles)
+        return cost
+
+    def _lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        self._apply(axis, self.pending[axis].every())
+        lines = self.resid[axis][:, positions].astype(np.float64)
+        weights = self.engine.weights[axis]
+        return lines if weights is None else lines * (weights[:, positions] > 0)
+
+    def _apply(self, axis: int, shifts: list[Any]) -> None:
+        for shift in shifts:
+            self.engine.threads.run(dense.shift, self.engine.ranges[axis], self.resid[axis], *shift)
+
+
+def _both_orders(matrix: NDArray[Any]) -> list[Any]:
+    """[columns first, rows first]: what an update of rows and one of columns read."""
+    return [matrix.T.copy(), np.ascontiguousarray(matrix)]  # a copy, even of a single line

@@ -1,0 +1,177 @@
+"""The `graph` engine: a sparse matrix whose unstored cells are observed zeros.
+
+The residual of a blank is minus the model, which is a sum of stencils: its sums over clusters are small cross tables.
+So a pass costs the stored cells and the labels, never m x n. With weight w for a stored cell of value x and residual
+r, and w0 for a blank,
+
+    n[i, b] = w0 * size(b) + sum over stored of (w - w0)
+    l[i, b] = sum over stored of ((w - w0) * r + w0 * x)  -  w0 * sum over all j in b of model[i, j]
+
+and the last sum is offset * size(b) plus, for each stencil, one line of template @ cross table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.base import Table
+from accams.engine.cpu import CpuEngine, CpuState
+from accams.errors import InputError
+from accams.kernels import cross, sparse
+from accams.model.stencils import Labels
+
+
+class GraphEngine(CpuEngine):
+    """Sparse matrices with observed zeros: graphs, counts, implicit feedback."""
+
+    name = "graph"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        obs, grid = self.observations, self.grid
+        if obs.blank_weight is None:
+            raise InputError("engine='graph' needs observed zeros: make the observations with zeros='observed'")
+        self.offset = round(grid.offset / grid.step)
+        self.blank = int(grid.weight_ticks(np.array([obs.blank_weight]))[0])
+        self.extra: list[Any] = [int(grid.weight_ticks(np.ones(1))[0]) - self.blank] * 2  # w - w0, in both orders
+        if obs.stored_weights is not None:
+            self.extra = [order.weights - self.blank for order in self.orders]  # type: ignore[operator]
+        zero = grid.ticks_of(np.zeros(1))[0]
+        self.stored = [ticks - zero for ticks in self.values_in_ticks()]  # the values themselves, in ticks
+
+    @property
+    def uniform(self) -> bool:
+        """Whether stored cells and blanks weigh the same, so that no residual is needed for the sums."""
+        return isinstance(self.extra[0], int) and self.extra[0] == 0
+
+    def new_state(self, chain: int = 0) -> GraphState:
+        """A state whose residual is the data less the offset."""
+        return GraphState(self)
+
+
+class GraphState(CpuState):
+    """Residuals of the stored cells; those of blanks follow from labels and templates."""
+
+    engine: GraphEngine
+
+    def __init__(self, engine: GraphEngine) -> None:
+        super().__init__(engine)
+        self._gram: dict[tuple[int, int], float] = {}
+
+    def _shift(self, stencil: int, sign: int) -> None:
+        super()._shift(stencil, sign)
+        self._gram = {pair: x for pair, x in self._gram.items() if stencil not in pair}
+
+    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        engine, order = self.engine, self.engine.orders[axis]
+        k = n.shape[1]
+        sizes = np.bincount(labels, minlength=k)
+        x_count, x_sum = np.zeros_like(n), np.zeros_like(l)
+        none = (None,) * 6
+        engine.threads.run(
+            sparse.gather,
+            order.ranges,
+            order.starts,
+            order.index,
+            engine.stored[axis],
+            None,
+            *none,
+            labels,
+            x_count,
+            x_sum,
+        )
+        n[:] = engine.blank * sizes
+        l[:] = engine.blank * (x_sum - engine.offset * sizes)
+        if not engine.uniform:
+            self._gather_extra(axis, labels, n, l)
+        for _, own, other, T in self._active(axis):
+            table = np.zeros((T.shape[1], k), np.int64)
+            cross.cross_counts(other, labels, table)
+            lines = -engine.blank * (T.astype(np.int64) @ table)
+            engine.threads.run(cross.add_by_label, self._row_ranges(axis), own, lines, l)
+
+    def _gather_extra(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        """Add what stored cells weigh beyond a blank."""
+        engine, order, extra = self.engine, self.engine.orders[axis], self.engine.extra[axis]
+        self._apply(axis, self.pending[axis].all_but_two())
+        weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
+        mass, sums = np.zeros_like(n), np.zeros_like(l)
+        engine.threads.run(
+            sparse.gather, order.ranges, order.starts, order.index, self.resid[axis], weights,
+            *self.pending[axis].two(), labels, mass, sums,
+        )  # fmt: skip
+        n += factor * mass
+        l += factor * sums
+
+    def _squares(self) -> NDArray[np.float64]:
+        """Per row: the stored cells' squares less what blanks in their place would have; then all blanks' squares."""
+        self._apply(0, self.pending[0].every())
+        engine, order = self.engine, self.engine.orders[0]
+        resid, model = self.resid[0], engine.stored[0] - self.resid[0]
+        stored, replaced = np.empty(self.shape[0]), np.empty(self.shape[0])
+        engine.threads.run(sparse.squares, order.ranges, order.starts, resid, order.weights, stored)
+        engine.threads.run(sparse.squares, order.ranges, order.starts, model, None, replaced)
+        if order.weights is None:
+            stored *= engine.blank + engine.extra[0]
+        return np.concatenate([stored - engine.blank * replaced, [engine.blank * self._model_squares()]])
+
+    def _model_squares(self) -> float:
+        """Sum of the squared model over all cells, from inner products of its stencils."""
+        offset, (m, n) = float(self.engine.offset), self.shape
+        active = list(self._active(0))
+        total = offset * offset * m * n
+        for p, (stencil, c, d, T) in enumerate(active):
+            sizes = [np.bincount(x, minlength=k) for x, k in zip((c, d), T.shape, strict=True)]
+            total += 2.0 * offset * float(sizes[0] @ T.astype(np.float64) @ sizes[1])
+            for q, other in enumerate(active[: p + 1]):
+                pair = (other[0], stencil)
+                if pair not in self._gram:
+                    self._gram[pair] = _inner_product((c, d, T), other[1:])
+                total += self._gram[pair] * (1.0 if q == p else 2.0)
+        return total
+
+    def _table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        self._apply(axis, self.pending[axis].every())
+        engine, order, extra = self.engine, self.engine.orders[axis], self.engine.extra[axis]
+        parts = np.zeros((2, self.shape[axis], V.shape[1]))
+        pattern = (order.ranges, order.starts, order.index)
+        engine.threads.run(sparse.table_costs, *pattern, engine.stored[axis], None, V, np.zeros_like(V), parts[0])
+        cost = engine.blank * ((V * V).sum(axis=0) + 2.0 * engine.offset * V.sum(axis=0) + parts[0])
+        weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
+        engine.threads.run(sparse.table_costs, *pattern, self.resid[axis], weights, V, V * V, parts[1])
+        cost += factor * parts[1]
+        for _, own, other, T in self._active(axis):
+            sums = np.zeros((T.shape[1], V.shape[1]))
+            cross.cross_sums(other, V, sums)
+            engine.threads.run(cross.add_by_label, self._row_ranges(axis), own, 2.0 * engine.blank * (T @ sums), cost)
+        return np.asarray(cost)
+
+    def _lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        blanks = np.full((self.shape[1 - axis], len(positions)), -float(self.engine.offset))
+        for _, own, other, T in self._active(axis):
+            blanks -= T[own[positions]][:, other].T
+        stored = super()._lines(axis, positions)
+        order = self.engine.orders[axis]
+        for column, position in enumerate(positions):
+            where = order.index[order.starts[position] : order.starts[position + 1]]
+            blanks[where, column] = stored[where, column]
+        return blanks
+
+    def _active(self, axis: int) -> Iterator[tuple[int, Labels, Labels, NDArray[np.int32]]]:
+        """The stencils in the residual: number, labels of this axis and of the other, template (this axis first)."""
+        for stencil, (T, c, d) in enumerate(zip(self.templates, self.row_labels, self.col_labels, strict=True)):
+            if stencil != self.current:
+                yield (stencil, c, d, T) if axis == 0 else (stencil, d, c, np.ascontiguousarray(T.T))
+
+
+def _inner_product(one: tuple[Any, Any, Any], two: tuple[Any, Any, Any]) -> float:
+    """Sum over all cells of one stencil times another."""
+    (c, d, T), (c2, d2, T2) = one, two
+    rows, cols = np.zeros((len(T), len(T2)), np.int64), np.zeros((T.shape[1], T2.shape[1]), np.int64)
+    cross.cross_counts(c, c2, rows)
+    cross.cross_counts(d, d2, cols)
+    return float(np.sum(rows * (T.astype(np.float64) @ cols @ T2.T.astype(np.float64))))

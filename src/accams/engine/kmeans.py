@@ -1,0 +1,127 @@
+"""k-means on sums: every point has, per coordinate b, a weight n[i, b] and a sum l[i, b].
+
+With centres T the cost of point i in cluster a is sum_b n * T[a, b]^2 - 2 * l * T[a, b], so the same kernel serves
+as for a stencil. Points with missing coordinates have n = 0 there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.threads import Range, Threads
+from accams.kernels import assign
+from accams.model.stencils import label_type
+
+Init = Literal["k-means++", "random"]
+Ints = NDArray[np.int64]
+SKETCH = 128  # coordinates of a sketch: distances are right within about 10 percent
+SKETCH_CELLS = 1 << 24  # fewer coordinates where there are so many rows that the sketch would grow beyond this
+
+
+def cluster(
+    n: Ints, l: Ints, k: int, init: Init, generator: np.random.Generator, max_iter: int, threads: Threads,
+    ranges: list[Range],
+) -> NDArray[np.unsignedinteger[Any]]:  # fmt: skip
+    """Labels of all points after seeding and at most `max_iter` rounds of assigning and averaging."""
+    labels = np.zeros(len(n), dtype=label_type(k))
+    if k == 1:
+        return labels
+    T = centres(n, l, k, init, generator, threads, ranges)
+    for _ in range(max_iter):
+
+        def run(lo: int, hi: int, T: NDArray[np.float64] = T) -> tuple[Ints, Ints, int]:
+            N, L, counts = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), np.zeros(k, np.int64)
+            moved = assign.nearest(lo, hi, n, l, T, 1.0, labels, N, L, counts)
+            return N, L, int(moved)
+
+        parts = threads.map(run, ranges)
+        N, L = sum(p[0] for p in parts), sum(p[1] for p in parts)
+        if sum(p[2] for p in parts) == 0:
+            break
+        T = np.rint(means(N, L))
+    return labels
+
+
+def centres(
+    n: Ints,
+    l: Ints,
+    k: int,
+    init: Init,
+    generator: np.random.Generator,
+    threads: Threads,
+    ranges: list[Range],
+) -> NDArray[np.float64]:
+    """`k` points as first centres: at random, or each with probability proportional to its squared distance to
+    those chosen before (k-means++). With fewer distinct points than k, the rest are zeros.
+    """
+    T = np.zeros((k, n.shape[1]))
+    if init == "random":
+        chosen = np.sort(generator.choice(len(n), size=min(k, len(n)), replace=False))
+        T[: len(chosen)] = np.rint(means(n[chosen], l[chosen]))
+        return T
+    distance = np.full(len(n), np.inf)
+    threads.run(assign.distances, ranges, n, l, np.zeros(n.shape[1]), distance)
+    for a in range(k):
+        seed = _race(distance, generator)
+        if seed < 0:
+            break
+        T[a] = np.rint(means(n[seed], l[seed]))
+        if a == 0:
+            distance[:] = np.inf
+        threads.run(assign.distances, ranges, n, l, T[a], distance)
+        distance[seed] = 0.0
+    return T
+
+
+def means(n: NDArray[Any], l: NDArray[Any]) -> NDArray[np.float64]:
+    """l / n, and 0 where n is 0."""
+    return np.asarray(np.divide(l, n, out=np.zeros(np.shape(l)), where=np.asarray(n) > 0), dtype=np.float64)
+
+
+def _race(weights: NDArray[np.float64], generator: np.random.Generator) -> int:
+    """A position with probability proportional to its weight: the first of independent exponential clocks."""
+    clocks = generator.standard_exponential(len(weights))
+    with np.errstate(divide="ignore"):
+        times = np.where(weights > 0, clocks / np.maximum(weights, 1e-300), np.inf)
+    first = int(np.argmin(times))
+    return first if np.isfinite(times[first]) else -1
+
+
+@dataclass(frozen=True)
+class SketchGroups:
+    """A random grouping of the other axis; with signs, groups 2g and 2g + 1 are subtracted from each other."""
+
+    labels: NDArray[np.unsignedinteger[Any]]
+    k: int
+    signed: bool
+
+    def combine(self, n: Ints, l: Ints) -> tuple[Ints, Ints]:
+        """The coordinates of the sketch: signed sums of equal weight, or the groups as they are."""
+        if not self.signed:
+            return n, l
+        difference = l[:, 0::2] - l[:, 1::2]
+        return np.ones_like(difference), difference
+
+
+def signed_groups(size: int, points: int, generator: np.random.Generator) -> SketchGroups:
+    """Groups of the other axis's `size` positions for a sketch of `points` complete rows.
+
+    Signed sums over random groups keep all distances (Johnson and Lindenstrauss; this is a count sketch).
+    """
+    groups = min(SKETCH, size, max(8, SKETCH_CELLS // points))
+    labels = 2 * generator.integers(0, groups, size) + generator.integers(0, 2, size)
+    return SketchGroups(labels.astype(np.uint8), 2 * groups, True)
+
+
+def plain_groups(size: int, k: int, generator: np.random.Generator) -> SketchGroups:
+    """At most `k` groups of the other axis's positions, for rows with missing cells.
+
+    Zero-filled distances would compare what was observed rather than its values; so these groups are unsigned and
+    their weights are kept.
+    """
+    groups = min(k, size)
+    return SketchGroups(generator.integers(0, groups, size).astype(label_type(groups)), groups, False)

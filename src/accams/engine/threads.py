@@ -1,0 +1,76 @@
+"""Threads over ranges of rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Range = tuple[int, int]
+SMALLEST_PIECE = 1 << 15  # entries; below this a thread costs more than it brings
+
+
+class Threads:
+    """Runs a kernel over ranges on several threads; what is computed never depends on how many.
+
+    Parameters
+    ----------
+    n_threads : int or None
+        None takes all cores that this process may use.
+    chunk_size : int or None
+        Entries per range; None balances by the number of threads.
+    """
+
+    def __init__(self, n_threads: int | None = None, chunk_size: int | None = None) -> None:
+        self.n_threads = n_threads or available_cores()
+        self.chunk_size = chunk_size
+        self._pool: ThreadPoolExecutor | None = None
+
+    def split(self, starts: NDArray[np.int64]) -> list[Range]:
+        """Ranges of rows with about equally many entries; row i has the entries starts[i] .. starts[i+1]."""
+        rows, entries = len(starts) - 1, int(starts[-1])
+        pieces = (
+            -(-entries // self.chunk_size)
+            if self.chunk_size
+            else 1
+            if self.n_threads == 1
+            else min(2 * self.n_threads, entries // SMALLEST_PIECE)
+        )
+        pieces = max(1, min(pieces, rows))
+        inner = np.searchsorted(starts, np.linspace(0, entries, pieces + 1)[1:-1])
+        cuts = np.unique(np.concatenate([[0], inner, [rows]]))
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+    def split_evenly(self, rows: int, entries_per_row: int) -> list[Range]:
+        """Ranges of rows that all have `entries_per_row` entries."""
+        return self.split(np.arange(rows + 1, dtype=np.int64) * entries_per_row)
+
+    def run(self, function: Callable[..., Any], ranges: list[Range], *args: Any) -> None:
+        """Call ``function(lo, hi, *args)`` for every range."""
+        self.map(lambda lo, hi: function(lo, hi, *args), ranges)
+
+    def map(self, function: Callable[[int, int], Any], ranges: list[Range]) -> list[Any]:
+        """The results of ``function(lo, hi)`` in the order of the ranges."""
+        if len(ranges) == 1 or self.n_threads == 1:
+            return [function(lo, hi) for lo, hi in ranges]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="accams")
+        return list(self._pool.map(lambda r: function(*r), ranges))
+
+    def close(self) -> None:
+        """Stop the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,272 @@
+"""What users pass to `fit` and `predict`, turned into observations and ids."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accams.data.build import numbers
+from accams.data.columns import Columns, recognised
+from accams.data.ids import Index, example
+from accams.data.observations import Observations
+from accams.errors import InputError
+
+MATRIX_HINT = "a matrix goes to fit without y"
+INT64 = np.iinfo(np.int64)
+
+
+def observations_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = None) -> Observations:
+    """Observations from whatever `fit` was given.
+
+    Observations; with `y`, pairs of ids and their values; without, a DataFrame of observations or of cells, a
+    scipy sparse matrix (unstored is missing) or an array (NaN is missing).
+    """
+    if isinstance(X, Observations):
+        if y is not None or sample_weight is not None:
+            raise InputError("Observations already hold values and weights: pass no y and no sample_weight")
+        return X
+    if y is not None:
+        return _from_pairs(X, y, sample_weight)
+    if _is_sparse(X):
+        if sample_weight is not None and not _is_sparse(sample_weight):
+            raise InputError("the weights of a sparse matrix must be a sparse matrix of the same cells")
+        return Observations.from_sparse(X, weights=sample_weight)
+    if is_frame(X):
+        return _from_frame(X, sample_weight)
+    if isinstance(X, (str, Path)):
+        raise InputError(f"fit takes data, not a path: read it first, Observations.from_file({str(X)!r})")
+    array = X if isinstance(X, np.ndarray) else _array(X)
+    if array.ndim != 2:
+        raise InputError(
+            f"Expected 2D array, got {_dimensions(array)} instead: fit takes a matrix "
+            "(NaN is missing), or pairs of ids and their values y. "
+            "Reshape your data if it is a single row: X.reshape(1, -1)"
+        )
+    return Observations.from_dense(array, weights=sample_weight)
+
+
+def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Row ids and column ids from an n x 2 array, a list of pairs, a DataFrame or Observations.
+
+    `names` are the columns that held them when the model was fitted, if that was a DataFrame.
+    """
+    if isinstance(pairs, Observations):
+        rows, cols, _ = pairs.coo()
+        return pairs.row_index.ids[rows], pairs.col_index.ids[cols]
+    if is_frame(pairs):
+        table = _table(pairs)
+        row, col = pair_columns(table.columns, names)
+        return table.get_column(row).to_numpy(), table.get_column(col).to_numpy()
+    if _is_sparse(pairs):
+        raise InputError(f"Sparse data was passed where pairs are needed (n x 2: row id, column id); {MATRIX_HINT}")
+    if isinstance(pairs, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs):
+        return _column([p[0] for p in pairs]), _column([p[1] for p in pairs])
+    array = _array(pairs)
+    if array.ndim == 1 and array.size == 2 and not isinstance(pairs, np.ndarray):
+        return _column([pairs[0]]), _column([pairs[1]])
+    if array.dtype.kind == "c":
+        raise InputError("Complex data not supported: ids are whole numbers, text or dates")
+    if array.ndim != 2:
+        raise InputError(
+            f"Expected 2D array of pairs (n x 2: row id, column id), got {_dimensions(array)} instead. "
+            "Reshape your data if it is a single pair: [[row, column]]"
+        )
+    _check_two(array.shape)
+    return array[:, 0], array[:, 1]
+
+
+def pair_columns(columns: Sequence[Any], names: Sequence[Any] | None = None) -> tuple[Any, Any]:
+    """Which columns hold row ids and column ids: those called `names`, or as is usual, or the only two."""
+    if names is not None and all(name in columns for name in names):
+        return names[0], names[1]
+    if recognised(columns):
+        chosen = Columns.choose(columns, None, None, None, need_value=False)
+        return chosen.row, chosen.col
+    if len(columns) != 2:
+        raise InputError(
+            "pairs must have two columns, one of row ids and one of column ids, but the columns are "
+            f"{', '.join(repr(name) for name in columns[:12])}; {MATRIX_HINT}"
+        )
+    return columns[0], columns[1]
+
+
+def pair_names(X: Any, y: ArrayLike | None) -> NDArray[Any] | None:
+    """The columns with row ids and column ids, where X is a table of pairs or of observations."""
+    if not is_frame(X):
+        return None
+    columns = _table(X).columns
+    if y is None and not recognised(columns):
+        return None
+    names = pair_columns(columns)
+    return np.array(names, dtype=object) if all(isinstance(name, str) for name in names) else None
+
+
+def values_of(raw: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    """`raw` as one column of `size` numbers."""
+    array = np.asarray(raw)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InputError(f"{name} must be one column of values, not an array of shape {array.shape}")
+    if len(array) != size:
+        raise InputError(f"there are {size:,} pairs but {len(array):,} values in {name}")
+    return numbers(array, f"{name} value")
+
+
+def weights_of(raw: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
+    """One weight per pair, or None."""
+    if raw is None:
+        return None
+    weights = values_of(raw, "sample_weight", size)
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InputError("sample_weight must be finite and not negative")
+    if size and not weights.any():
+        raise InputError("every sample_weight is zero: at least one must count")
+    return weights
+
+
+def positions(index: Index, raw: NDArray[Any]) -> NDArray[np.int64]:
+    """The position of each id, -1 where it is not known.
+
+    An array that holds one text holds all as text ("7" for 7): ids that differ only in that are the same.
+    """
+    kind, text = index.ids.dtype.kind, index.ids[:1].tolist()
+    if raw.dtype.kind == "U" and kind == "i":
+        raw = _objects([_number(x) for x in raw.tolist()])
+    elif raw.dtype.kind in "iu" and kind == "O" and text and isinstance(text[0], str):
+        raw = _objects([str(x) for x in raw.tolist()])
+    with _usable_ids():
+        return index.positions(raw)
+
+
+def check_known(rows: Any, cols: Any, row_index: Index, col_index: Index, i: Any, j: Any) -> None:
+    """Refuse pairs that are surely not meant: nothing known as given, but known if swapped."""
+    if len(i) == 0 or (i >= 0).any() or (j >= 0).any():
+        return
+    if (positions(row_index, cols) >= 0).any() and (positions(col_index, rows) >= 0).any():
+        raise InputError(
+            "none of these pairs is known, but they are if swapped: pass (row id, column id); rows are users"
+        )
+    warnings.warn(
+        f"none of these ids was seen in training: the model's row ids look like {example(row_index.ids)} and "
+        f"its column ids like {example(col_index.ids)}, but these like {example(rows)} and {example(cols)}",
+        stacklevel=4,
+    )
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table with named columns."""
+    return not isinstance(X, np.ndarray) and hasattr(type(X), "columns")
+
+
+def _from_pairs(X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Observations:
+    rows, cols = pairs_of(X)
+    values = values_of(y, "y", len(rows))
+    weights = weights_of(sample_weight, len(rows))
+    with _usable_ids():
+        row_index, i = Index.of(rows, "row id")
+        col_index, j = Index.of(cols, "column id")
+    with _referring_to_observations():
+        return Observations.from_coo(i, j, values, weights=weights, row_index=row_index, col_index=col_index)
+
+
+def _from_frame(X: Any, sample_weight: ArrayLike | None) -> Observations:
+    table = _table(X)
+    if recognised(table.columns):
+        if sample_weight is not None:
+            raise InputError("give the weights as a column: Observations.from_frame(table, weight='...')")
+        with _referring_to_observations():
+            return Observations.from_frame(X)
+    columns = [np.asarray(table.get_column(name).to_numpy()) for name in table.columns]
+    for name, column in zip(table.columns, columns, strict=True):
+        if column.dtype.kind not in "fiub":
+            raise InputError(
+                f"column {name!r} of the matrix is not numeric; for a table of observations name its "
+                "columns: Observations.from_frame(table, row=..., col=..., value=...)"
+            )
+    matrix = np.stack([c.astype(np.float64) for c in columns], axis=1) if columns else np.zeros((0, 0))
+    row_ids = np.asarray(X.index) if hasattr(X, "index") and hasattr(X, "iloc") else None
+    return Observations.from_dense(matrix, weights=sample_weight, row_ids=row_ids, col_ids=list(table.columns))
+
+
+@contextmanager
+def _usable_ids() -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:  # unhashable: lists, dicts
+        raise InputError(f"ids must be numbers, text, dates or the like ({error})") from None
+
+
+@contextmanager
+def _referring_to_observations() -> Iterator[None]:
+    """What an error message tells to pass is not a parameter of `fit`: say whose it is."""
+    try:
+        yield
+    except InputError as error:
+        if ": pass " not in str(error):
+            raise
+        raise InputError(f"{error} to Observations.from_frame, and fit what it returns") from None
+
+
+def _table(X: Any) -> Any:
+    """X as a narwhals table."""
+    import narwhals.stable.v1 as nw
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        return nw.from_native(X, eager_only=True)
+    except TypeError:
+        lazy = "; collect it first" if hasattr(X, "collect") else ""
+        raise InputError(f"{type(X).__name__} is not a DataFrame of pandas, polars or pyarrow{lazy}") from None
+    except DuplicateError as error:
+        raise InputError(f"column names must differ: {' '.join(str(error).split())}") from None
+
+
+def _array(X: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(X)
+    except ValueError:
+        raise InputError("Expected 2D array, but the rows are not equally long") from None
+
+
+def _check_two(shape: tuple[int, ...]) -> None:
+    if shape[1] < 2:  # scikit-learn's words
+        what = f"{shape[1]} feature(s) (shape={shape}) while a minimum of 2 is required"
+    elif shape[1] > 2:
+        what = f"{shape[1]} (shape={shape})"
+    else:
+        return
+    raise InputError(f"pairs must have two columns (row id, column id), but X has {what}; {MATRIX_HINT}")
+
+
+def _dimensions(array: NDArray[Any]) -> str:
+    return f"{array.ndim}D array" if array.ndim else "scalar array"
+
+
+def _column(items: list[Any]) -> NDArray[Any]:
+    """Ids as an array, unless NumPy would change them or take them apart."""
+
+    def plain(x: Any) -> bool:
+        return isinstance(x, (float, np.number)) or (isinstance(x, int) and abs(x) <= INT64.max)
+
+    return np.asarray(items) if all(plain(x) for x in items) else _objects(items)
+
+
+def _objects(items: list[Any]) -> NDArray[Any]:
+    return np.fromiter(items, dtype=object, count=len(items))
+
+
+def _number(text: str) -> Any:
+    """The whole number that is written so, or the text itself."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() and str(int(text)) == text else text
+
+
+def _is_sparse(X: Any) -> bool:
+    return hasattr(X, "tocoo") and hasattr(X, "shape")

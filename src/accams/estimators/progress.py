@@ -1,0 +1,67 @@
+"""A progress bar that appears only when a fit takes longer than two seconds."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from accams.fit.backfit import Step
+
+PATIENCE = 2.0  # seconds before a bar is worth showing
+
+
+class ProgressBar:
+    """Shows stencil, error and time left on the terminal (standard error).
+
+    Parameters
+    ----------
+    show : bool or "auto"
+        "auto" shows it on a terminal or in a notebook, only for fits of more than two seconds, and wipes it
+        in the end. True leaves the finished bar, which is all that is written where standard error is not a
+        terminal.
+    what : str
+        The first word of the line.
+    """
+
+    def __init__(self, show: bool | str = "auto", what: str = "fitting") -> None:
+        self.show: bool | str = "auto" if isinstance(show, str) else bool(show)
+        self.what = what
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, step: Step, n_sweeps: int) -> None:
+        """Show what has been reached."""
+        if self.show is False or (self._bar is None and step.seconds < PATIENCE and self.show == "auto"):
+            return
+        if self._bar is None and not self._start():
+            return
+        error = f"rmse {step.rmse:.4f}"
+        if step.validation_rmse is not None:
+            error += f", validation {step.validation_rmse:.4f}"
+        name = self.what if step.sweep == 0 else f"relearning {step.sweep}"
+        done = step.sweep * step.n_stencils + step.stencil + 1
+        total = n_sweeps * step.n_stencils
+        self._bar.update(self._task, description=name, completed=done, total=total, error=error)
+
+    def _start(self) -> bool:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        if self.show == "auto" and not (console.is_terminal or console.is_jupyter):
+            self.show = False
+            return False
+        columns = "{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[error]}")
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=self.show == "auto")
+        self._task = self._bar.add_task(self.what, error="")
+        self._bar.start()
+        return True

@@ -1,0 +1,34 @@
+"""Random numbers keyed by what they are for, so that the seed alone decides the result."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from accams.errors import InputError
+
+
+class Purpose(IntEnum):
+    """What a stream of random numbers is for; streams of different purposes never meet."""
+
+    SEEDING = 1
+    VALIDATION = 2
+
+
+def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
+    """The counter-based generator of this seed, purpose and key (sweep, stencil, attempt, ...)."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, int(purpose), *key])))
+
+
+def seed_of(random_state: object) -> int:
+    """A seed from what scikit-learn users pass: None, a whole number, a RandomState or a Generator."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**62))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise InputError(f"random_state must be None, a whole number from 0 or a NumPy generator, not {random_state!r}")

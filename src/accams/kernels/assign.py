@@ -1,0 +1,99 @@
+"""From sums per row to labels and block tables. Rows here are rows or columns: whichever axis is updated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accams.kernels.jit import kernel
+
+BLOCK = 64  # rows whose costs are computed together, so that the inner loop runs over neighbouring numbers
+
+
+@kernel
+def nearest(lo, hi, n, l, T, curvature, labels, N, L, counts):
+    """Give each row of [lo, hi) its cheapest label and add its sums to the block tables.
+
+    cost(i, a) = sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]; the first of equals wins.
+    `labels` is changed in place; N, L and counts are added to. Returns how many labels changed.
+    """
+    k_own, k_other = T.shape
+    mass = np.zeros((k_other, BLOCK))
+    twice = np.zeros((k_other, BLOCK))
+    cost = np.zeros(BLOCK)
+    lowest = np.zeros(BLOCK)
+    best = np.zeros(BLOCK, np.int64)
+    moved = 0
+    for start in range(lo, hi, BLOCK):
+        width = min(BLOCK, hi - start)
+        for i in range(width):
+            for b in range(k_other):
+                mass[b, i] = curvature * n[start + i, b]
+                twice[b, i] = 2.0 * l[start + i, b]
+        for a in range(k_own):
+            cost[:] = 0.0
+            for b in range(k_other):
+                t = T[a, b]
+                m = mass[b]
+                x = twice[b]
+                for i in range(BLOCK):
+                    cost[i] += t * (m[i] * t - x[i])
+            if a == 0:
+                lowest[:] = cost
+                best[:] = 0
+            else:
+                for i in range(BLOCK):
+                    if cost[i] < lowest[i]:
+                        lowest[i] = cost[i]
+                        best[i] = a
+        for i in range(width):
+            a = best[i]
+            if labels[start + i] != a:
+                moved += 1
+                labels[start + i] = a
+            counts[a] += 1
+            for b in range(k_other):
+                N[a, b] += n[start + i, b]
+                L[a, b] += l[start + i, b]
+    return moved
+
+
+@kernel
+def block_tables(lo, hi, n, l, labels, N, L, counts):
+    """Add the sums of rows [lo, hi) to the block tables of the labels they have."""
+    for i in range(lo, hi):
+        a = labels[i]
+        counts[a] += 1
+        for b in range(n.shape[1]):
+            N[a, b] += n[i, b]
+            L[a, b] += l[i, b]
+
+
+@kernel
+def distances(lo, hi, n, l, centre, out):
+    """out[i] = min(out[i], sum_b n[i, b] * (l[i, b] / n[i, b] - centre[b])^2) for the rows [lo, hi)."""
+    for i in range(lo, hi):
+        total = 0.0
+        for b in range(centre.size):
+            if n[i, b] > 0:
+                gap = l[i, b] / n[i, b] - centre[b]
+                total += n[i, b] * (gap * gap)
+        if total < out[i]:
+            out[i] = total
+
+
+@kernel
+def misfits(lo, hi, n, l, T, curvature, shrinkage, labels, out):
+    """out[i] = how much cheaper row i would be in a cluster of its own.
+
+    Its cost where it is, sum_b curvature * n * T^2 - 2 * l * T, less that of a cluster that holds it alone, which is
+    -sum_b l^2 / (curvature * (n + shrinkage)).
+    """
+    for i in range(lo, hi):
+        total = 0.0
+        for b in range(T.shape[1]):
+            t = T[labels[i], b]
+            total += t * (curvature * n[i, b] * t - 2.0 * l[i, b])
+            if n[i, b] > 0:
+                x = np.float64(l[i, b])
+                total += x * x / (curvature * (n[i, b] + shrinkage))
+        out[i] = total

@@ -1,0 +1,98 @@
+"""The same passes for a matrix with every cell stored.
+
+`resid` has the *other* axis first: resid[o, i] is the residual of own i and other o, so that all loops run over
+neighbouring cells of the own axis. `weights` is None or an array of that shape; a weight of zero means missing
+(the residual there is kept up to date but never counted). Shifts are as in `accams.kernels.sparse`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accams.kernels.jit import kernel
+
+TILE = 256
+
+
+@kernel
+def expand(lo, width, own, T, out):
+    """out[b, i] = T[own[lo + i], b]: what a shift adds to own lo + i where the other label is b."""
+    for b in range(T.shape[1]):
+        for i in range(width):
+            out[b, i] = T[own[lo + i], b]
+
+
+@kernel
+def gather(lo, hi, resid, weights, own_a, other_a, T_a, own_b, other_b, T_b, labels, n, l):
+    """Add up to two shifts to the residual and sum it by the other axis's clusters.
+
+    l (out) as in the sparse kernel; n (out) only with weights: without, it is the same for every row.
+    """
+    k = l.shape[1]
+    sums = np.zeros((k, TILE), np.int64)
+    mass = np.zeros((k if weights is not None else 1, TILE), np.int64)
+    if own_a is not None:
+        shift_a = np.zeros((T_a.shape[1], TILE), np.int32)
+    if own_b is not None:
+        shift_b = np.zeros((T_b.shape[1], TILE), np.int32)
+    for start in range(lo, hi, TILE):
+        width = min(TILE, hi - start)
+        sums[:] = 0
+        mass[:] = 0
+        if own_a is not None:
+            expand(start, width, own_a, T_a, shift_a)
+        if own_b is not None:
+            expand(start, width, own_b, T_b, shift_b)
+        for o in range(resid.shape[0]):
+            x = resid[o, start : start + width]
+            if own_a is not None:
+                a = shift_a[other_a[o]]
+                for i in range(width):
+                    x[i] += a[i]
+            if own_b is not None:
+                b = shift_b[other_b[o]]
+                for i in range(width):
+                    x[i] += b[i]
+            s = sums[labels[o]]
+            if weights is None:
+                for i in range(width):
+                    s[i] += x[i]
+            else:
+                w = weights[o, start : start + width]
+                m = mass[labels[o]]
+                for i in range(width):
+                    s[i] += np.int64(w[i]) * x[i]
+                    m[i] += w[i]
+        for i in range(width):
+            for b in range(k):
+                l[start + i, b] = sums[b, i]
+                if weights is not None:
+                    n[start + i, b] = mass[b, i]
+
+
+@kernel
+def shift(lo, hi, resid, own, other, T):
+    """Add one shift to the residual."""
+    rows = np.zeros((T.shape[1], TILE), np.int32)
+    for start in range(lo, hi, TILE):
+        width = min(TILE, hi - start)
+        expand(start, width, own, T, rows)
+        for o in range(resid.shape[0]):
+            x = resid[o, start : start + width]
+            a = rows[other[o]]
+            for i in range(width):
+                x[i] += a[i]
+
+
+@kernel
+def squares(lo, hi, resid, weights, out):
+    """out[o] = (weighted) sum of squared residuals of resid[o], for o in [lo, hi), in squared grid steps."""
+    for o in range(lo, hi):
+        total = 0.0
+        for i in range(resid.shape[1]):
+            x = np.float64(resid[o, i])
+            if weights is None:
+                total += x * x
+            else:
+                total += weights[o, i] * (x * x)
+        out[o] = total

