@@ -145,6 +145,18 @@ def test_seeds_and_clusters_are_labels(name, kind, axis, init):
     assert len(np.unique(state.labels[axis])) > 3
 
 
+@cases
+@axes
+@pytest.mark.parametrize("init", ["k-means++", "random"])
+def test_seeding_one_axis_leaves_right_sums_for_both(name, kind, axis, init):
+    """Also where sums were asked for before, and the other axis keeps its labels."""
+    state, data = busy(name, kind)
+    state.sums(0), state.sums(1)
+    state.seed(axis, init, np.random.default_rng(0))
+    for each in (0, 1):
+        assert_sums(state, data, each)
+
+
 @pytest.mark.parametrize(("init", "share"), [("k-means++", 1.0), ("random", 1.0), ("random", 0.7)])
 def test_a_seed_finds_the_clusters_of_a_clean_matrix(init, share):
     """In at least one of twenty starts. (With missing cells a sketch is a rougher start, so it is not among these.)"""

@@ -234,7 +234,7 @@ def test_an_interrupt_after_the_last_stencil(monkeypatch: pytest.MonkeyPatch) ->
 WHOLE = (-1, 1.5, True, "3", None)
 BAD = {
     "n_stencils": WHOLE,
-    "n_clusters": (*WHOLE, 0, [], (2,), (2, 3, 4), (0, 2), (2, "x"), [2, 0], [(1, 2, 3)], 2**16 + 1, (2, 70_000)),
+    "n_clusters": (*WHOLE, 0, [], (2,), (2, 3, 4), (0, 2), (2, "x"), [2, 0], [(1, 2, 3)], 2**10 + 1, (2, 70_000)),
     "max_iter": (*WHOLE, 0),
     "n_relearn": WHOLE,
     "n_init": (*WHOLE, 0),

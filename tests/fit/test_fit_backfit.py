@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from accams.data.observations import Observations
 from accams.data.planted import paper_example, planted_graph, planted_stencils
 from accams.engine.choose import make_engine
-from accams.fit.backfit import Settings, backfit, total_weight
+from accams.fit.backfit import Settings, backfit
 from accams.fit.refit import refit
 
 
@@ -203,10 +203,34 @@ def test_an_interrupt_ends_the_fit_after_the_last_whole_stencil():
     assert len(steps) == len(state.stencils()) == 2
 
 
+@pytest.mark.parametrize("where", ["update", "end"])
+def test_an_interrupt_while_relearning_keeps_the_stencils_as_they_were(where):
+    state, models = twins.case("missing").engine("cpu").new_state(), []
+    plain = getattr(state, where)
+
+    def interrupted(*args):
+        plain(*args)
+        raise KeyboardInterrupt
+
+    def watch(state, step):
+        models.append(state.stencils().dense())
+        if (step.sweep, step.stencil) == (1, 0):
+            setattr(state, where, interrupted)
+        return False
+
+    try:
+        steps = backfit(state, Settings([(2, 2)] * 3, n_relearn=1), watch)
+    except KeyboardInterrupt:
+        pytest.fail("the interrupt got through")
+    assert len(steps) == len(models) == 4
+    assert len(state.stencils()) == 3
+    np.testing.assert_array_equal(state.stencils().dense(), models[-1])
+
+
 @pytest.mark.parametrize(("name", "kind"), twins.ALL)
 def test_total_weight(name, kind):
     data = twins.case(kind)
-    assert total_weight(data.engine(name).new_state()) == data.W.sum()
+    assert data.engine(name).observations.total_weight() == data.W.sum()
 
 
 def test_a_planted_graph_gets_better_with_each_stencil():

@@ -23,7 +23,7 @@ def observations(values: np.ndarray, weights: np.ndarray | None = None) -> Obser
 
 def peak_of_fit(obs: Observations) -> int:
     """Bytes allocated at the peak of a fit, beyond what was there before, plus the observations."""
-    ACCAMS(**SETTINGS).fit(np.random.default_rng(0).random((30, 20)))  # compile outside of the measurement
+    ACCAMS(**SETTINGS, engine="cpu").fit(obs)  # compiling takes memory of its own
     held = obs.nbytes
     tracemalloc.start()
     try:
@@ -56,4 +56,4 @@ def test_weights_take_eight_more(random: np.random.Generator) -> None:
     estimate = memory_estimate(SHAPE, obs.nnz, n_stencils=2, n_clusters=4, weights=True)
     plain = memory_estimate(SHAPE, obs.nnz, n_stencils=2, n_clusters=4)
     assert estimate == plain + 8 * obs.nnz
-    assert peak_of_fit(obs) <= 1.25 * estimate
+    assert peak_of_fit(obs) <= 1.05 * estimate

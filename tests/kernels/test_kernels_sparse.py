@@ -10,6 +10,7 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accams.estimators import checks
 from accams.kernels import sparse
 
 NONE = (None, None, None)
@@ -59,7 +60,12 @@ def run_gather(a: Pattern, weights, shifts, lo, hi):
     """Residual, n and l after the kernel; n and l are full of rubbish before."""
     resid, n, sums = a.resid.copy(), np.full((a.rows, a.k), 77), np.full((a.rows, a.k), 77)
     two = [*shifts, NONE, NONE][:2]
-    sparse.gather(lo, hi, a.starts, a.index, resid, weights, *two[0], *two[1], a.labels, n, sums)
+    (own_a, other_a, T_a), (own_b, other_b, T_b) = two
+    codes = a.labels
+    if other_a is not None:
+        codes = np.empty(a.n_other, np.uint32)
+        sparse.pack(other_a, other_b, a.labels, codes)
+    sparse.gather(lo, hi, a.starts, a.index, resid, weights, own_a, T_a, own_b, T_b, codes, n, sums)
     return resid, n, sums
 
 
@@ -199,3 +205,15 @@ def test_spread(position):
     a, out = pattern([5, 0, 13], 20), np.zeros(20)
     sparse.spread(position, a.starts, a.index, a.resid, out)
     np.testing.assert_array_equal(out, twins.spread(position, a.starts, a.index, a.resid, 20))
+
+
+def test_codes_hold_the_largest_labels():
+    """Ten bits per label: 1023 in all three fields, and what estimators allow."""
+    largest = sparse.MAX_LABELS - 1
+    assert checks.MAX_CLUSTERS == sparse.MAX_LABELS
+    a = pattern([5, 3], 6, k=sparse.MAX_LABELS, label=np.uint16)
+    a.labels[:] = largest
+    wide = np.arange(2 * sparse.MAX_LABELS, dtype=np.int32).reshape(2, -1)
+    a.shifts = [(own, np.full(6, largest, np.uint16), wide) for own, _, _ in (a.shifts[0], a.shifts[0])]
+    for n_shifts in (0, 1, 2):
+        check_gather(a, False, n_shifts)

@@ -149,6 +149,7 @@ def test_tensors_of_the_wrong_length(saved, name):
         ("col_labels", np.zeros((3, 7), np.float32)),
         ("col_labels", np.zeros(3, np.uint8)),
         ("templates", np.zeros((610, 2), np.float32)),
+        ("templates", np.zeros(611, np.float32)),
         ("unseen_rows", np.array([99])),
         ("unseen_cols", np.array([0.5])),
         ("unseen_cols", np.array([-100])),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.data.ids import Index
+from accams.data.weights import to_ticks, weight_step
 from accams.errors import InputError
 
 Fields = dict[str, Any]
@@ -53,6 +54,8 @@ def from_entries(
             )
         i, j, x, w, t = _merge(i, j, x, w, t, again, duplicates)
         row_starts = _starts(i, m)
+    blanks = None if len(j) == m * n else blanks  # without blanks they need no weight
+    step = weight_step(x, w, blanks, m * n)
     return {
         "shape": (m, n),
         "row_starts": row_starts,
@@ -60,9 +63,10 @@ def from_entries(
         "stored_values": narrow(x),
         "row_index": row_index,
         "col_index": col_index,
-        "stored_weights": None if w is None else narrow(w),
+        "stored_weights": None if w is None else to_ticks(w, step),
+        "weight_step": step,
         "times": t,
-        "blank_weight": None if len(j) == m * n else blanks,  # without blanks they need no weight
+        "blank_weight": blanks,
     }
 
 

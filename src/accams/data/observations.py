@@ -58,7 +58,8 @@ class Observations:
     stored_values: NDArray[np.floating[Any]]
     row_index: Index
     col_index: Index
-    stored_weights: NDArray[np.floating[Any]] | None = None
+    stored_weights: NDArray[np.int32] | None = None
+    weight_step: float = 1.0
     times: NDArray[Any] | None = None
     blank_weight: float | None = None
     _pattern: dict[str, Any] = field(default_factory=dict)
@@ -211,7 +212,11 @@ class Observations:
     @property
     def weights(self) -> NDArray[np.float64] | None:
         """The weights in row order, or None if all are 1."""
-        return None if self.stored_weights is None else self.stored_weights.astype(np.float64)
+        return (
+            None
+            if self.stored_weights is None
+            else np.asarray(self.stored_weights * self.weight_step, dtype=np.float64)
+        )
 
     @cached_property
     def value_range(self) -> tuple[float, float]:
@@ -240,13 +245,18 @@ class Observations:
         """The weighted mean of all observed cells (blanks included where they are observed zeros)."""
         w = self.stored_weights
         if w is None:
-            total, mass = float(self.stored_values.sum(dtype=np.float64)), float(self.nnz)
+            total = float(self.stored_values.sum(dtype=np.float64))
         else:
-            total = float(np.einsum("p,p->", w, self.stored_values, dtype=np.float64))
-            mass = float(w.sum(dtype=np.float64))
-        if self.blank_weight is not None:
-            mass += self.blank_weight * (self.shape[0] * self.shape[1] - self.nnz)
-        return total / mass
+            total = float(np.einsum("p,p->", w, self.stored_values, dtype=np.float64)) * self.weight_step
+        return total / self.total_weight()
+
+    def total_weight(self) -> float:
+        """The weight of all observed cells (blanks included where they are observed zeros)."""
+        w = self.stored_weights
+        stored = float(self.nnz) if w is None else float(w.sum(dtype=np.float64)) * self.weight_step
+        if self.blank_weight is None:
+            return stored
+        return stored + self.blank_weight * (self.shape[0] * self.shape[1] - self.nnz)
 
     def coo(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Row positions, column positions and values of all stored entries, in row order."""

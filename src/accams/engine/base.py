@@ -257,6 +257,7 @@ class State(ABC):
         else:
             groups = kmeans.plain_groups(others, k, generator)
             n, l = self._buffers(axis, groups.k)
+            self._sums[axis] = None  # they were in the same arrays
         self._gather(axis, groups.labels, n, l)
         n, l = groups.combine(n, l)
         ranges = self._row_ranges(axis)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine.base import Engine, Table
-from accams.engine.residual import ResidualState
+from accams.engine.residual import NONE, ResidualState, Shift
 from accams.engine.threads import Range
 from accams.kernels import order as orders
 from accams.kernels import sparse
@@ -36,7 +36,7 @@ class CpuEngine(Engine):
         obs = self.observations
         weights: list[NDArray[np.int32] | None] = [None, None]
         if obs.stored_weights is not None:
-            by_row = self.grid.weight_ticks(obs.stored_weights)
+            by_row = obs.stored_weights
             weights = [by_row, self.to_column_order(by_row)]
         self.orders = [
             Order(starts, index, w, self.threads.split(starts))
@@ -70,20 +70,25 @@ class CpuState(ResidualState):
         self.resid = engine.values_in_ticks()
 
     def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        order, resid, pending = self.engine.orders[axis], self.resid[axis], self.pending[axis]
-        self._apply(axis, pending.all_but_two())
-        self.engine.threads.run(
-            sparse.gather,
-            order.ranges,
-            order.starts,
-            order.index,
-            resid,
-            order.weights,
-            *pending.two(),
-            labels,
-            n,
-            l,
-        )
+        self._sum(axis, self.resid[axis], self.engine.orders[axis].weights, self._due(axis), labels, n, l)
+
+    def _due(self, axis: int) -> list[Shift]:
+        """The shifts that the next pass along this axis takes up; any beyond two are applied now."""
+        self._apply(axis, self.pending[axis].all_but_two())
+        return self.pending[axis].every()
+
+    def _sum(
+        self, axis: int, resid: NDArray[np.int32], weights: Any, shifts: list[Shift], labels: Labels, n: Table, l: Table
+    ) -> None:
+        """One pass: add the shifts (at most two) to `resid`, and sum it by `labels` into n and l."""
+        order = self.engine.orders[axis]
+        (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
+        codes: NDArray[Any] = labels
+        if other_a is not None:
+            codes = np.empty(len(labels), dtype=np.uint32)
+            sparse.pack(other_a, other_b, labels, codes)
+        pattern = order.starts, order.index, resid, weights
+        self.engine.threads.run(sparse.gather, order.ranges, *pattern, own_a, T_a, own_b, T_b, codes, n, l)
 
     def _squares(self) -> NDArray[np.float64]:
         self._apply(0, self.pending[0].every())

@@ -34,7 +34,7 @@ class DenseEngine(Engine):
         self.ranges = [self.threads.split_evenly(obs.shape[axis], obs.shape[1 - axis]) for axis in (0, 1)]
         self.weights: list[NDArray[Any] | None] = [None, None]
         if obs.stored_weights is not None:
-            self.weights = _both_orders(self._spread(self.grid.weight_ticks(obs.stored_weights)))
+            self.weights = _both_orders(self._spread(obs.stored_weights))
         elif not obs.is_complete:
             self.weights = _both_orders(self._spread(np.ones(obs.nnz, dtype=np.uint8)))
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.weights import to_ticks
 from accams.engine.base import Table
 from accams.engine.cpu import CpuEngine, CpuState
 from accams.errors import InputError
@@ -36,10 +37,10 @@ class GraphEngine(CpuEngine):
         if obs.blank_weight is None:
             raise InputError("engine='graph' needs observed zeros: make the observations with zeros='observed'")
         self.offset = round(grid.offset / grid.step)
-        self.blank = int(grid.weight_ticks(np.array([obs.blank_weight]))[0])
-        self.extra: list[Any] = [int(grid.weight_ticks(np.ones(1))[0]) - self.blank] * 2  # w - w0, in both orders
+        self.blank, one = to_ticks(np.array([obs.blank_weight, 1.0]), obs.weight_step).tolist()
+        self.extra: list[Any] = [one - self.blank] * 2  # w - w0, in both orders
         if obs.stored_weights is not None:
-            self.extra = [order.weights - self.blank for order in self.orders]  # type: ignore[operator]
+            self.extra = [order.weights - self.blank for order in self.orders]
         zero = grid.ticks_of(np.zeros(1))[0]
         self.stored = [ticks - zero for ticks in self.values_in_ticks()]  # the values themselves, in ticks
 
@@ -67,23 +68,10 @@ class GraphState(CpuState):
         self._gram = {pair: x for pair, x in self._gram.items() if stencil not in pair}
 
     def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        engine, order = self.engine, self.engine.orders[axis]
-        k = n.shape[1]
+        engine, k = self.engine, n.shape[1]
         sizes = np.bincount(labels, minlength=k)
         x_count, x_sum = np.zeros_like(n), np.zeros_like(l)
-        none = (None,) * 6
-        engine.threads.run(
-            sparse.gather,
-            order.ranges,
-            order.starts,
-            order.index,
-            engine.stored[axis],
-            None,
-            *none,
-            labels,
-            x_count,
-            x_sum,
-        )
+        self._sum(axis, engine.stored[axis], None, [], labels, x_count, x_sum)
         n[:] = engine.blank * sizes
         l[:] = engine.blank * (x_sum - engine.offset * sizes)
         if not engine.uniform:
@@ -96,14 +84,10 @@ class GraphState(CpuState):
 
     def _gather_extra(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
         """Add what stored cells weigh beyond a blank."""
-        engine, order, extra = self.engine, self.engine.orders[axis], self.engine.extra[axis]
-        self._apply(axis, self.pending[axis].all_but_two())
+        extra = self.engine.extra[axis]
         weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
         mass, sums = np.zeros_like(n), np.zeros_like(l)
-        engine.threads.run(
-            sparse.gather, order.ranges, order.starts, order.index, self.resid[axis], weights,
-            *self.pending[axis].two(), labels, mass, sums,
-        )  # fmt: skip
+        self._sum(axis, self.resid[axis], weights, self._due(axis), labels, mass, sums)
         n += factor * mass
         l += factor * sums
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import frexp
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
+from accams.data.weights import power_of_two_above
 
 VALUE_BITS = 22  # a value uses this many bits, about as precise as the range in single precision
-WEIGHT_TOTAL_BITS = 39  # all weights together: times the residual's 22 bits still within an int64
 MAX_TICK = 2**31 - 1
 BLOCK = 1 << 16
 
@@ -35,7 +34,7 @@ class Grid:
     limit : int
         No template entry may be larger, in ticks; then no sum of all stencils can overflow.
     weight_step : float
-        The same for weights.
+        The same for weights, which are on their grid already.
     """
 
     step: float
@@ -49,9 +48,9 @@ class Grid:
         low, high = observations.value_range
         centre = observations.mean() if offset is None else offset
         span = abs(high) or 1.0 if low == high == centre else max(high - centre, centre - low)
-        step = _power_of_two_above(span) * 2.0**-VALUE_BITS
+        step = power_of_two_above(span) * 2.0**-VALUE_BITS
         limit = min(2**24, (MAX_TICK - 2 ** (VALUE_BITS + 1)) // (n_stencils + 1))
-        return cls(step, float(np.rint(centre / step) * step), limit, _weight_step(observations, span))
+        return cls(step, float(np.rint(centre / step) * step), limit, observations.weight_step)
 
     def ticks_of(self, values: NDArray[np.floating]) -> NDArray[np.int32]:
         """Values less the offset, in ticks."""
@@ -66,10 +65,6 @@ class Grid:
         """A template in ticks as numbers on the scale of the data."""
         return (T * self.step).astype(np.float32)
 
-    def weight_ticks(self, weights: NDArray[np.floating]) -> NDArray[np.int32]:
-        """Weights in ticks; a positive weight never becomes zero."""
-        return _in_blocks(lambda x: np.maximum(np.rint(x / self.weight_step), 1.0), weights)
-
 
 def _in_blocks(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: NDArray[np.floating]
@@ -79,27 +74,3 @@ def _in_blocks(
     for start in range(0, len(x), BLOCK):
         out[start : start + BLOCK] = function(x[start : start + BLOCK].astype(np.float64))
     return out
-
-
-def _power_of_two_above(x: float) -> float:
-    mantissa, exponent = frexp(x)
-    return 2.0 ** (exponent - 1 if mantissa == 0.5 else exponent)
-
-
-def _weight_step(observations: Observations, span: float) -> float:
-    """The step for weights, so that sums of weight times residual stay within 64 bits.
-
-    Such a sum is at most the total weight times the root mean square of the residual. That is bounded by the range; with
-    observed zeros it is far smaller, which leaves room for finer weights.
-    """
-    blanks, weights = observations.blank_weight, observations.stored_weights
-    if weights is None and blanks in (None, 1.0):
-        return 1.0
-    stored = float(observations.nnz) if weights is None else float(weights.sum(dtype=np.float64))
-    largest = max(1.0 if weights is None else float(weights.max()), blanks or 0.0)
-    total, bits = stored, WEIGHT_TOTAL_BITS
-    if blanks is not None:
-        total += blanks * (observations.shape[0] * observations.shape[1] - observations.nnz)
-        squares = float(np.einsum("p,p->", observations.stored_values, observations.stored_values, dtype=np.float64))
-        bits += min(12, max(0, int(np.log2(span / np.sqrt(largest * squares / total))) if squares else 0))
-    return max(_power_of_two_above(total) * 2.0**-bits, _power_of_two_above(largest) * 2.0**-24)

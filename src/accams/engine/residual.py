@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.engine.base import State
 
 Shift = tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]  # labels of own and other axis, template (own first)
-NONE = (None, None, None)
+NONE: tuple[Any, Any, Any] = (None, None, None)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from accams.estimators import checks
 from accams.estimators.base import StencilEstimator
 from accams.estimators.inputs import observations_of
 from accams.estimators.progress import ProgressBar
-from accams.fit.backfit import Settings, Step, all_or_nothing, backfit, total_weight
+from accams.fit.backfit import Settings, Step, all_or_nothing, backfit
 from accams.fit.early import EarlyStopping, HeldOut, validation_split
 from accams.fit.keys import seed_of
 from accams.fit.refit import refit
@@ -310,7 +310,7 @@ class Outcome:
 def _refitted_rmse(state: State, shrinkage: float) -> float:
     with all_or_nothing(state):
         refit(state, shrinkage)
-        return float(np.sqrt(max(state.squared_error(), 0.0) / total_weight(state)))
+        return float(np.sqrt(max(state.squared_error(), 0.0) / state.engine.observations.total_weight()))
 
 
 def _is_true(answer: Any) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 
 from accams.errors import InputError
 
+MAX_CLUSTERS = 1024  # what the kernels can pack (accams.kernels.sparse.MAX_LABELS)
+
 LARGEST = 1e30
 
 
@@ -63,8 +65,8 @@ def shapes(n_clusters: Any, n_stencils: int, shape: tuple[int, int]) -> list[tup
             pair = whole("n_clusters", each[0], 1), whole("n_clusters", each[1], 1)
         else:
             pair = (whole("n_clusters", each, 1),) * 2
-        if max(pair) > 2**16:
-            raise InputError(f"n_clusters can be at most 65536, not {max(pair)}")
+        if max(pair) > MAX_CLUSTERS:
+            raise InputError(f"n_clusters can be at most {MAX_CLUSTERS}, not {max(pair)}")
         pairs.append((min(pair[0], shape[0]), min(pair[1], shape[1])))
     return [pairs[p % len(pairs)] for p in range(n_stencils)]
 

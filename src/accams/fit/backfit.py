@@ -73,7 +73,7 @@ def backfit(state: State, settings: Settings, watch: Watcher | None = None) -> l
     stencil: then there are fewer steps than asked for, and the residual of `state` is of no more use.
     """
     began, steps = perf_counter(), list[Step]()
-    mass = total_weight(state)
+    mass = state.engine.observations.total_weight()
     with suppress(KeyboardInterrupt):
         for sweep in range(1 + settings.n_relearn):
             for stencil, k in enumerate(settings.shapes):
@@ -161,12 +161,3 @@ def best_template(tables: Tables, grid: Grid, settings: Settings) -> tuple[Templ
     T = grid.template(mean)
     t = T.astype(np.float64)
     return T, float(np.sum(2.0 * tables.L * t - N * t * t / settings.learning_rate))
-
-
-def total_weight(state: State) -> float:
-    """The weight of all observed cells."""
-    obs = state.engine.observations
-    weights = obs.stored_weights
-    stored = float(obs.nnz) if weights is None else float(weights.sum(dtype=np.float64))
-    blanks = 0.0 if obs.blank_weight is None else obs.blank_weight * (obs.shape[0] * obs.shape[1] - obs.nnz)
-    return stored + blanks

@@ -21,48 +21,99 @@ RUN = 4096
 ONE = np.int64(1) << 44
 HALF = np.int64(1) << 43
 
+# The labels of two shifts and of the current stencil share one 32-bit code: 10 bits each.
+LABEL_BITS = 10
+MAX_LABELS = 1 << LABEL_BITS
+FIELD = np.uint32(MAX_LABELS - 1)
+SECOND = np.uint32(LABEL_BITS)
+THIRD = np.uint32(2 * LABEL_BITS)
+
+U1, U2, U3, U4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
 
 @kernel
-def gather(lo, hi, starts, index, resid, weights, own_a, other_a, T_a, own_b, other_b, T_b, labels, n, l):
+def pack(other_a, other_b, labels, codes):
+    """codes[j] = the labels of j in the first shift, in the second (None: there is none) and in `labels`."""
+    for j in range(labels.size):
+        code = np.uint32(other_a[j]) | (np.uint32(labels[j]) << THIRD)
+        if other_b is not None:
+            code |= np.uint32(other_b[j]) << SECOND
+        codes[j] = code
+
+
+@kernel
+def shifted(x, code, t_a, t_b):
+    """The residual x with the shifts added, whose template rows are t_a and t_b."""
+    if t_a is not None:
+        x = np.int32(x + t_a[code & FIELD])
+    if t_b is not None:
+        x = np.int32(x + t_b[(code >> SECOND) & FIELD])
+    return x
+
+
+@kernel
+def label_of(code, t_a):
+    """The current stencil's label: the third field of a code, or with no shift the code itself."""
+    if t_a is None:
+        return code
+    return code >> THIRD
+
+
+@kernel
+def gather(lo, hi, starts, index, resid, weights, own_a, T_a, own_b, T_b, codes, n, l):
     """Add up to two shifts to the residual and sum it by the other axis's clusters.
 
-    n[i, b] and l[i, b] (out, int64) are the number (or weight) of observations of i whose partner has label b,
-    and their (weighted) sum of residuals.
+    codes[j] holds the other axis's labels, as `pack` makes them; without shifts it is just the label. n[i, b] and
+    l[i, b] (out, int64) are the number (or weight) of observations of i whose partner has label b, and their
+    (weighted) sum of residuals.
     """
     k = n.shape[1]
-    acc = np.zeros(k, np.int64)
+    acc = np.zeros((4, k), np.int64)  # four, so that neighbours with one label need not wait for each other
+    acc0, acc1, acc2, acc3 = acc[0], acc[1], acc[2], acc[3]
     for i in range(lo, hi):
         ni = n[i]
         li = l[i]
         ni[:] = 0
         li[:] = 0
-        if own_a is not None:
-            t_a = T_a[own_a[i]]
-        if own_b is not None:
-            t_b = T_b[own_b[i]]
+        t_a = None if own_a is None else T_a[own_a[i]]
+        t_b = None if own_b is None else T_b[own_b[i]]
         for run in range(starts[i], starts[i + 1], RUN):
-            stop = min(run + RUN, starts[i + 1])
-            acc[:] = 0
-            for p in range(np.uint64(run), np.uint64(stop)):  # unsigned: no check for negative indices
-                j = index[p]
-                x = resid[p]
-                if own_a is not None:
-                    x = np.int32(x + t_a[other_a[j]])
-                if own_b is not None:
-                    x = np.int32(x + t_b[other_b[j]])
-                if own_a is not None:
+            start = np.uint64(run)  # unsigned: no check for negative indices
+            stop = np.uint64(min(run + RUN, starts[i + 1]))
+            if weights is not None:
+                for p in range(start, stop):
+                    code = codes[index[p]]
+                    x = shifted(resid[p], code, t_a, t_b)
                     resid[p] = x
-                if weights is None:
-                    acc[labels[j]] += ONE + x
-                else:
                     w = np.int64(weights[p])
-                    ni[labels[j]] += w
-                    li[labels[j]] += w * x
-            if weights is None:
+                    b = label_of(code, t_a)
+                    ni[b] += w
+                    li[b] += w * x
+            else:
+                acc[:] = 0
+                whole = start + ((stop - start) & ~U3)
+                for p in range(start, whole, U4):
+                    c0, c1, c2, c3 = codes[index[p]], codes[index[p + U1]], codes[index[p + U2]], codes[index[p + U3]]
+                    x0 = shifted(resid[p], c0, t_a, t_b)
+                    x1 = shifted(resid[p + U1], c1, t_a, t_b)
+                    x2 = shifted(resid[p + U2], c2, t_a, t_b)
+                    x3 = shifted(resid[p + U3], c3, t_a, t_b)
+                    if own_a is not None:
+                        resid[p], resid[p + U1], resid[p + U2], resid[p + U3] = x0, x1, x2, x3
+                    acc0[label_of(c0, t_a)] += ONE + x0
+                    acc1[label_of(c1, t_a)] += ONE + x1
+                    acc2[label_of(c2, t_a)] += ONE + x2
+                    acc3[label_of(c3, t_a)] += ONE + x3
+                for p in range(whole, stop):
+                    code = codes[index[p]]
+                    x = shifted(resid[p], code, t_a, t_b)
+                    resid[p] = x
+                    acc0[label_of(code, t_a)] += ONE + x
                 for b in range(k):
-                    count = (acc[b] + HALF) >> 44
+                    both = acc0[b] + acc1[b] + acc2[b] + acc3[b]
+                    count = (both + HALF) >> 44
                     ni[b] += count
-                    li[b] += acc[b] - (count << 44)
+                    li[b] += both - (count << 44)
 
 
 @kernel

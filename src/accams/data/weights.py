@@ -1,0 +1,41 @@
+"""Weights as whole numbers of a power-of-two step, so that weighted sums are exact."""
+
+from __future__ import annotations
+
+from math import frexp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TOTAL_BITS = 39  # all weights together: times a residual of 22 bits still within an int64
+LARGEST_BITS = 24
+
+
+def weight_step(values: NDArray[Any], weights: NDArray[Any] | None, blanks: float | None, cells: int) -> float:
+    """The step for these weights, so that sums of weight times residual stay within 64 bits.
+
+    Such a sum is at most the total weight times the root mean square of the residual. That is bounded by the range;
+    with observed zeros it is far smaller, which leaves room for finer weights.
+    """
+    if weights is None and blanks in (None, 1.0):
+        return 1.0
+    total = float(len(values)) if weights is None else float(weights.sum(dtype=np.float64))
+    largest = max(1.0 if weights is None else float(weights.max()), blanks or 0.0)
+    bits = TOTAL_BITS
+    if blanks is not None:
+        total += blanks * (cells - len(values))
+        squares, range_ = float(np.square(values, dtype=np.float64).sum()), float(np.abs(values).max())
+        bits += min(12, max(0, int(np.log2(range_ / np.sqrt(largest * squares / total))) if squares else 0))
+    return max(power_of_two_above(total) * 2.0**-bits, power_of_two_above(largest) * 2.0**-LARGEST_BITS)
+
+
+def to_ticks(weights: NDArray[Any], step: float) -> NDArray[np.int32]:
+    """Weights in steps; a positive weight never becomes zero."""
+    return np.maximum(np.rint(weights / step), 1.0).astype(np.int32)
+
+
+def power_of_two_above(x: float) -> float:
+    """The smallest power of two that is at least x."""
+    mantissa, exponent = frexp(x)
+    return 2.0 ** (exponent - 1 if mantissa == 0.5 else exponent)
