@@ -93,7 +93,8 @@ def test_ranges_cover_every_row_once(degrees, threads, chunk):
 
 def test_small_work_is_not_split():
     assert Threads(4).split_evenly(100, 10) == [(0, 100)]
-    assert len(Threads(4).split_evenly(100_000, 10)) > 4
+    assert len(Threads(4).split_evenly(100_000, 10)) == 4
+    assert len(Threads(4).split_evenly(100_000, 1000)) == 16
     assert Threads(1).split_evenly(100_000, 10) == [(0, 100_000)]
     assert Threads(1, 1).split_evenly(5, 10) == [(i, i + 1) for i in range(5)]
 

@@ -161,14 +161,17 @@ def test_cluster_numbers_do_not_matter(seed):
     np.testing.assert_allclose(*averages, rtol=1e-9, atol=1e-9 * np.abs(T).max())
 
 
+SEED = 4  # one for which the last start is not the best
+
+
 def test_n_init_keeps_the_best_start():
     data, k = twins.case("missing", (60, 50)), (5, 4)
-    options = Settings([k], n_init=6, seed=3, max_iter=3)
+    options = Settings([k], n_init=6, seed=SEED, max_iter=3)
     attempts = []
     for attempt in range(6):
         state = data.engine("cpu").new_state()
         state.begin(0, k)
-        random = generator(3, Purpose.SEEDING, 0, 0, attempt)
+        random = generator(SEED, Purpose.SEEDING, 0, 0, attempt)
         state.seed(0, "k-means++", random, 20)
         state.cluster(1, "k-means++", random, 2)
         T, explained, _ = alternate(state, options, first=1)

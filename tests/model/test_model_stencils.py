@@ -198,3 +198,21 @@ def test_the_sizes_in_the_papers_table(k, s, size):
 
 def test_the_size_of_the_papers_rival():
     assert round(factor_bits((480_189, 17_770), 25) / 8e6, 1) == 49.8  # SVD++ with 25 factors
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "message"),
+    [
+        ([[0, 1]], [[0, 1]], "equal length"),
+        ([0, 1], [0, 1, 2], "equal length"),
+        ([0.5], [0], "row positions must be whole numbers"),
+        (["a"], [0], "row positions must be whole numbers"),
+        ([0], [True], "column positions must be whole numbers"),
+        ([9], [0], "row positions must lie between 0 and 1"),
+    ],
+)
+def test_positions_that_make_no_sense(rows, cols, message):
+    model = StencilSum((2, 3)).append([[1.0]], [0, 0], [0, 0, 0])
+    with pytest.raises(InputError, match=message):
+        model.predict(rows, cols)
+    assert model.predict(0, [0, 1, 2]).tolist() == [1.0, 1.0, 1.0]

@@ -8,6 +8,7 @@ a GPU or on a cluster. Axis 0 is rows and axis 1 is columns; tables and template
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +19,9 @@ from accams.data.observations import Observations
 from accams.engine import kmeans
 from accams.engine.grid import Grid
 from accams.engine.threads import Range, Threads
+from accams.errors import InputError
 from accams.kernels import assign
+from accams.kernels.sparse import MAX_LABELS
 from accams.model.stencils import Labels, Stencil, StencilSum, label_type
 
 Table = NDArray[np.int64]
@@ -105,6 +108,8 @@ class State(ABC):
             self.labels = [self.row_labels[stencil].copy(), self.col_labels[stencil].copy()]
         else:
             assert k is not None
+            if max(k) > MAX_LABELS:
+                raise InputError(f"a stencil can have at most {MAX_LABELS} clusters a side, not {max(k)}")
             self.k = k
             self.labels = [np.zeros(size, label_type(k_axis)) for size, k_axis in zip(self.shape, k, strict=True)]
         self._sums = [None, None]
@@ -129,16 +134,22 @@ class State(ABC):
 
         Repeating it while the other axis's labels stay needs no further pass.
         """
-        n, l = self.sums(axis)
         T = np.ascontiguousarray(_own_first(rule.T, axis), dtype=np.float64)
         labels = self.labels[axis]
+        cached = self._sums[axis]
+        n, l = cached or self._buffers(axis, self.k[1 - axis])
+        gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
 
         def run(lo: int, hi: int) -> tuple[Table, Table, Table, int]:
+            if gather is not None:
+                gather(lo, hi)
             N, L, counts = _empty_tables(T.shape)
             moved = assign.nearest(lo, hi, n, l, T, rule.curvature, labels, N, L, counts)
             return N, L, counts, int(moved)
 
-        tables = _reduce(self.engine.threads.map(run, self._row_ranges(axis)), axis)
+        ranges = self._row_ranges(axis) if gather is None else self._pass_ranges(axis)
+        tables = _reduce(self.engine.threads.map(run, ranges), axis)
+        self._sums[axis] = (n, l)
         if tables.counts.min() == 0 and len(labels) >= self.k[axis]:
             tables = self._reseed(axis, rule, T, tables)
         if tables.moved:
@@ -217,8 +228,15 @@ class State(ABC):
         """Add (+1) stencil number `stencil` to the residual or subtract it (-1), at once or on the next pass."""
 
     @abstractmethod
-    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        """Sums of all rows (columns) by `labels` of the other axis, into n and l."""
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
+        """Work that writes the sums of rows (columns) lo .. hi by `labels` of the other axis into n and l.
+
+        The caller does it once for every one of `_pass_ranges(axis)`.
+        """
+
+    @abstractmethod
+    def _pass_ranges(self, axis: int) -> list[Range]:
+        """Ranges for a pass over the data along this axis."""
 
     @abstractmethod
     def _squares(self) -> NDArray[np.float64]:
@@ -233,6 +251,9 @@ class State(ABC):
         """The residuals of these rows (columns) as the columns of a table, 0 where nothing is observed."""
 
     # -- shared work ------------------------------------------------------------------------------------------
+
+    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        self.engine.threads.map(self._gatherer(axis, labels, n, l), self._pass_ranges(axis))
 
     def _cluster_all_coordinates(self, axis: int, generator: np.random.Generator, max_iter: int) -> Labels:
         k = min(self.k[axis], self.shape[axis])

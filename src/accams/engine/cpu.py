@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from accams.engine.threads import Range
 from accams.kernels import order as orders
 from accams.kernels import sparse
 from accams.model.stencils import Labels
+
+Work = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,20 @@ class CpuState(ResidualState):
         super().__init__(engine)
         self.resid = engine.values_in_ticks()
 
-    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        self._sum(axis, self.resid[axis], self.engine.orders[axis].weights, self._due(axis), labels, n, l)
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
+        return self._summer(axis, self.resid[axis], self.engine.orders[axis].weights, self._due(axis), labels, n, l)
+
+    def _pass_ranges(self, axis: int) -> list[Range]:
+        return self.engine.orders[axis].ranges
 
     def _due(self, axis: int) -> list[Shift]:
         """The shifts that the next pass along this axis takes up; any beyond two are applied now."""
         self._apply(axis, self.pending[axis].all_but_two())
         return self.pending[axis].every()
 
-    def _sum(
+    def _summer(
         self, axis: int, resid: NDArray[np.int32], weights: Any, shifts: list[Shift], labels: Labels, n: Table, l: Table
-    ) -> None:
+    ) -> Work:
         """One pass: add the shifts (at most two) to `resid`, and sum it by `labels` into n and l."""
         order = self.engine.orders[axis]
         (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
@@ -87,8 +93,8 @@ class CpuState(ResidualState):
         if other_a is not None:
             codes = np.empty(len(labels), dtype=np.uint32)
             sparse.pack(other_a, other_b, labels, codes)
-        pattern = order.starts, order.index, resid, weights
-        self.engine.threads.run(sparse.gather, order.ranges, *pattern, own_a, T_a, own_b, T_b, codes, n, l)
+        args = order.starts, order.index, resid, weights, own_a, T_a, own_b, T_b, codes, n, l
+        return lambda lo, hi: sparse.gather(lo, hi, *args)
 
     def _squares(self) -> NDArray[np.float64]:
         self._apply(0, self.pending[0].every())

@@ -6,6 +6,7 @@ Missing cells, if there are any, have weight zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from accams.engine.base import Engine, Table
-from accams.engine.residual import ResidualState
+from accams.engine.residual import NONE, ResidualState
+from accams.engine.threads import Range
 from accams.errors import InputError
 from accams.kernels import dense
 from accams.model.stencils import Labels
@@ -64,14 +66,17 @@ class DenseState(ResidualState):
         super().__init__(engine)
         self.resid = engine.values_in_ticks()
 
-    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
         weights, pending = self.engine.weights[axis], self.pending[axis]
         self._apply(axis, pending.all_but_two())
+        a, b = [*pending.every(), NONE, NONE][:2]
+        args = self.resid[axis], weights, *a, *b, labels, n, l
         if weights is None:
             n[:] = np.bincount(labels, minlength=n.shape[1])
-        self.engine.threads.run(
-            dense.gather, self.engine.ranges[axis], self.resid[axis], weights, *pending.two(), labels, n, l
-        )
+        return lambda lo, hi: dense.gather(lo, hi, *args)
+
+    def _pass_ranges(self, axis: int) -> list[Range]:
+        return self.engine.ranges[axis]
 
     def _squares(self) -> NDArray[np.float64]:
         self._apply(1, self.pending[1].every())

@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from accams.data.weights import to_ticks
 from accams.engine.base import Table
-from accams.engine.cpu import CpuEngine, CpuState
+from accams.engine.cpu import CpuEngine, CpuState, Work
 from accams.errors import InputError
 from accams.kernels import cross, sparse
 from accams.model.stencils import Labels
+
+MOST_WAITING = 32
 
 
 class GraphEngine(CpuEngine):
@@ -66,30 +68,44 @@ class GraphState(CpuState):
     def _shift(self, stencil: int, sign: int) -> None:
         super()._shift(stencil, sign)
         self._gram = {pair: x for pair, x in self._gram.items() if stencil not in pair}
+        if len(self.pending[1].waiting) > MOST_WAITING:  # without extra weights no pass along the columns takes them
+            self._apply(1, self.pending[1].every())
 
-    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
         engine, k = self.engine, n.shape[1]
         sizes = np.bincount(labels, minlength=k)
-        x_count, x_sum = np.zeros_like(n), np.zeros_like(l)
-        self._sum(axis, engine.stored[axis], None, [], labels, x_count, x_sum)
-        n[:] = engine.blank * sizes
-        l[:] = engine.blank * (x_sum - engine.offset * sizes)
-        if not engine.uniform:
-            self._gather_extra(axis, labels, n, l)
+        stored = self._summer(axis, engine.stored[axis], None, [], labels, n, l)
+        add_extra = None if engine.uniform else self._extra_adder(axis, labels, n, l)
+        blanks = []
         for _, own, other, T in self._active(axis):
             table = np.zeros((T.shape[1], k), np.int64)
             cross.cross_counts(other, labels, table)
-            lines = -engine.blank * (T.astype(np.int64) @ table)
-            engine.threads.run(cross.add_by_label, self._row_ranges(axis), own, lines, l)
+            blanks.append((own, -engine.blank * (T.astype(np.int64) @ table)))
 
-    def _gather_extra(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        """Add what stored cells weigh beyond a blank."""
+        def run(lo: int, hi: int) -> None:
+            stored(lo, hi)
+            n[lo:hi] = engine.blank * sizes
+            l[lo:hi] = engine.blank * (l[lo:hi] - engine.offset * sizes)
+            if add_extra is not None:
+                add_extra(lo, hi)
+            for own, lines in blanks:
+                cross.add_by_label(lo, hi, own, lines, l)
+
+        return run
+
+    def _extra_adder(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
+        """Adds what stored cells weigh beyond a blank."""
         extra = self.engine.extra[axis]
         weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
         mass, sums = np.zeros_like(n), np.zeros_like(l)
-        self._sum(axis, self.resid[axis], weights, self._due(axis), labels, mass, sums)
-        n += factor * mass
-        l += factor * sums
+        stored = self._summer(axis, self.resid[axis], weights, self._due(axis), labels, mass, sums)
+
+        def run(lo: int, hi: int) -> None:
+            stored(lo, hi)
+            n[lo:hi] += factor * mass[lo:hi]
+            l[lo:hi] += factor * sums[lo:hi]
+
+        return run
 
     def _squares(self) -> NDArray[np.float64]:
         """Per row: the stored cells' squares less what blanks in their place would have; then all blanks' squares."""

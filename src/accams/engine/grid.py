@@ -32,7 +32,8 @@ class Grid:
     offset : float
         The model's offset, itself on the grid.
     limit : int
-        No template entry may be larger, in ticks; then no sum of all stencils can overflow.
+        No template entry may be larger, in ticks; then no sum of all stencils can overflow. Up to about 500 stencils
+        that is at least the range of the data; beyond, very large entries are left to the next stencils.
     weight_step : float
         The same for weights, which are on their grid already.
     """

@@ -25,12 +25,6 @@ class Pending:
         early, self.waiting = self.waiting[:-2], self.waiting[-2:]
         return early
 
-    def two(self) -> tuple[Any, ...]:
-        """The last two as the arguments of a fused kernel; (None, None, None) where there is none."""
-        slots = [*self.waiting, NONE, NONE][:2]
-        self.waiting = []
-        return (*slots[0], *slots[1])
-
     def every(self) -> list[Shift]:
         """All of them, for a plain pass."""
         every, self.waiting = self.waiting, []

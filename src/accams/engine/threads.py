@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 Range = tuple[int, int]
 SMALLEST_PIECE = 1 << 15  # entries; below this a thread costs more than it brings
+LARGE_PIECE = 1 << 22
 
 
 class Threads:
@@ -34,13 +36,13 @@ class Threads:
     def split(self, starts: NDArray[np.int64]) -> list[Range]:
         """Ranges of rows with about equally many entries; row i has the entries starts[i] .. starts[i+1]."""
         rows, entries = len(starts) - 1, int(starts[-1])
-        pieces = (
-            -(-entries // self.chunk_size)
-            if self.chunk_size
-            else 1
-            if self.n_threads == 1
-            else min(2 * self.n_threads, entries // SMALLEST_PIECE)
-        )
+        if self.chunk_size:
+            pieces = -(-entries // self.chunk_size)
+        elif self.n_threads == 1:
+            pieces = 1
+        else:  # one piece per thread; several where there is enough work to even out a slow core
+            wanted = self.n_threads if entries < self.n_threads * LARGE_PIECE else 4 * self.n_threads
+            pieces = min(wanted, entries // SMALLEST_PIECE)
         pieces = max(1, min(pieces, rows))
         inner = np.searchsorted(starts, np.linspace(0, entries, pieces + 1)[1:-1])
         cuts = np.unique(np.concatenate([[0], inner, [rows]]))
@@ -59,8 +61,25 @@ class Threads:
         if len(ranges) == 1 or self.n_threads == 1:
             return [function(lo, hi) for lo, hi in ranges]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="accams")
-        return list(self._pool.map(lambda r: function(*r), ranges))
+            self._pool = ThreadPoolExecutor(self.n_threads - 1, thread_name_prefix="accams")
+        todo, results = deque(range(len(ranges))), [None] * len(ranges)
+
+        def work() -> None:
+            while True:
+                try:
+                    piece = todo.popleft()
+                except IndexError:
+                    return
+                results[piece] = function(*ranges[piece])
+
+        helpers = [self._pool.submit(work) for _ in range(min(self.n_threads, len(ranges)) - 1)]
+        try:
+            work()  # this thread takes its share: nobody waits for another to wake up
+        finally:
+            todo.clear()
+            for helper in helpers:
+                helper.result()
+        return results
 
     def close(self) -> None:
         """Stop the threads."""

@@ -18,7 +18,7 @@ class Purpose(IntEnum):
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
     """The counter-based generator of this seed, purpose and key (sweep, stencil, attempt, ...)."""
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, int(purpose), *key])))
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, int(purpose), len(key), *key])))
 
 
 def seed_of(random_state: object) -> int:

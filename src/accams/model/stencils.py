@@ -147,6 +147,11 @@ class StencilSum:
         from accams.kernels.predict import predict_pairs
 
         i, j = np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(cols))
+        if i.ndim != 1 or j.ndim != 1 or len(i) != len(j) != 1 != len(i):
+            raise InputError(f"rows and columns must be of equal length, but have shapes {i.shape} and {j.shape}")
+        for name, x in (("row", i), ("column", j)):
+            if x.size and x.dtype.kind not in "iu":
+                raise InputError(f"{name} positions must be whole numbers, not {x.dtype}")
         i, j = (np.ascontiguousarray(x, dtype=np.int64) for x in np.broadcast_arrays(i, j))
         for name, x, size in (("row", i, self.shape[0]), ("column", j, self.shape[1])):
             if x.size and (int(x.min()) < -1 or int(x.max()) >= size):
