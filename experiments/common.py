@@ -34,8 +34,7 @@ def seconds(work: Callable[[], object], repeats: int = 5, warm_up: int = 1) -> f
 
 def ratio(one: Callable[[], object], other: Callable[[], object], repeats: int = 11) -> tuple[float, float, float]:
     """Median times of two pieces of work done in turn, and the median of their ratios (noise hits both alike)."""
-    one(), other()
-    pairs = [(seconds(one, 1, 0), seconds(other, 1, 0)) for _ in range(repeats)]
+    pairs = [(seconds(one, 5), seconds(other, 5)) for _ in range(repeats)]
     return median(a for a, _ in pairs), median(b for _, b in pairs), median(a / b for a, b in pairs)
 
 

@@ -203,7 +203,7 @@ def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:
     rng = np.random.default_rng(seed)
     X = rng.integers(-6, 7, shape) / 2
     seen = rng.random(shape) < 0.4
-    seen.flat[0] = True
+    seen.flat[0], seen.flat[-1] = True, False
     W = rng.integers(1, 9, shape) / 4 if "weighted" in kind else np.ones(shape)
     i, j = np.nonzero(seen)
     if kind.startswith("graph"):

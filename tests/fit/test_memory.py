@@ -10,14 +10,14 @@ import pytest
 from accams import ACCAMS, Observations, memory_estimate
 
 SHAPE = (66_000, 1_000)  # more than 65,536 rows: their index takes four bytes
-PER_ROW = 60
+PER_ROW = 100
 SETTINGS = {"n_stencils": 2, "n_clusters": 4, "max_iter": 2, "n_threads": 2, "verbose": False}
 
 
 def observations(values: np.ndarray, weights: np.ndarray | None = None) -> Observations:
     rows = np.repeat(np.arange(SHAPE[0], dtype=np.uint32), PER_ROW)
     first = np.arange(SHAPE[0], dtype=np.uint32)[:, None] * np.uint32(7)
-    cols = np.sort((first + np.arange(PER_ROW, dtype=np.uint32) * np.uint32(16)) % np.uint32(SHAPE[1]), axis=1)
+    cols = np.sort((first + np.arange(PER_ROW, dtype=np.uint32) * np.uint32(9)) % np.uint32(SHAPE[1]), axis=1)
     return Observations.from_coo(rows, cols.ravel(), values, weights=weights, shape=SHAPE)
 
 

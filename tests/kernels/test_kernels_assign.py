@@ -22,9 +22,9 @@ def problem(m, k_own, k_other, seed=0, big=50):
     return n, sums, T, rng.integers(0, k_own, m).astype(np.uint8)
 
 
-def run_nearest(lo, hi, n, sums, T, curvature, labels):
+def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False):
     N, L, counts = (np.zeros(shape, np.int64) for shape in (T.shape, T.shape, len(T)))
-    moved = assign.nearest(lo, hi, n, sums, T, curvature, labels, N, L, counts)
+    moved = assign.nearest(lo, hi, n, sums, T, curvature, uniform, labels, N, L, counts)
     return moved, N, L, counts
 
 
@@ -35,12 +35,15 @@ def run_nearest(lo, hi, n, sums, T, curvature, labels):
     curvature=st.sampled_from([1.0, 2.5, 5.0]),
     seed=st.integers(0, 999),
     cut=st.floats(0, 1),
+    uniform=st.booleans(),
 )
-def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut):
+def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut, uniform):
     n, sums, T, labels = problem(m, *k, seed)
+    if uniform:
+        n[:] = n[0]
     lo, old = int(cut * m / 2), labels.copy()
     hi = m - lo // 2
-    moved, N, L, counts = run_nearest(lo, hi, n, sums, T, curvature, labels)
+    moved, N, L, counts = run_nearest(lo, hi, n, sums, T, curvature, labels, uniform)
     expected = old.copy()
     expected[lo:hi] = np.argmin(twins.costs(n, sums, T, curvature), axis=1)[lo:hi]
     np.testing.assert_array_equal(labels, expected)
@@ -78,7 +81,10 @@ def test_distances_keep_the_lower():
     centre, old = np.array([1.0, -2.5, 0.0, 30.0]), np.full(30, 900.0)
     old[5] = np.inf
     out = old.copy()
-    assign.distances(3, 28, n, sums, centre, out)
+    spread = np.full(30, np.nan)
+    assign.spreads(3, 28, n, sums, spread)
+    np.testing.assert_allclose(spread[3:28], twins.distances(n, sums, np.zeros(4))[3:28], rtol=1e-12)
+    assign.distances(3, 28, n, sums, centre, spread, out)
     expected = np.minimum(old, twins.distances(n, sums, centre))
     expected[np.r_[0:3, 28:30]] = old[np.r_[0:3, 28:30]]
     np.testing.assert_allclose(out, expected, rtol=1e-12)

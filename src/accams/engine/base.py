@@ -85,7 +85,9 @@ class State(ABC):
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.shape = engine.observations.shape
+        obs = engine.observations
+        self.shape = obs.shape
+        self.uniform = obs.is_complete and obs.stored_weights is None and obs.blank_weight in (None, 1.0)
         self.templates: list[Template] = []
         self.row_labels: list[Labels] = []
         self.col_labels: list[Labels] = []
@@ -144,7 +146,7 @@ class State(ABC):
             if gather is not None:
                 gather(lo, hi)
             N, L, counts = _empty_tables(T.shape)
-            moved = assign.nearest(lo, hi, n, l, T, rule.curvature, labels, N, L, counts)
+            moved = assign.nearest(lo, hi, n, l, T, rule.curvature, self.uniform, labels, N, L, counts)
             return N, L, counts, int(moved)
 
         ranges = self._row_ranges(axis) if gather is None else self._pass_ranges(axis)
@@ -181,8 +183,8 @@ class State(ABC):
         """
         n, l = self.sums(axis)
         ranges = self._row_ranges(axis)
-        labels = kmeans.cluster(n, l, self.k[axis], init, generator, max_iter, self.engine.threads, ranges)
-        self.set_labels(axis, labels)
+        threads, k = self.engine.threads, self.k[axis]
+        self.set_labels(axis, kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform))
 
     def seed(self, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.
@@ -282,7 +284,8 @@ class State(ABC):
         self._gather(axis, groups.labels, n, l)
         n, l = groups.combine(n, l)
         ranges = self._row_ranges(axis)
-        return kmeans.cluster(n, l, self.k[axis], init, generator, max_iter, self.engine.threads, ranges)
+        threads, k = self.engine.threads, self.k[axis]
+        return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, groups.signed, kmeans.TRIALS)
 
     def _reseed(self, axis: int, rule: Rule, T: NDArray[np.float64], tables: Tables) -> Tables:
         """Give each empty cluster the row that gains most by being alone; the cost can only fall."""

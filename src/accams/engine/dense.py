@@ -20,6 +20,7 @@ from accams.errors import InputError
 from accams.kernels import dense
 from accams.model.stencils import Labels
 
+LEAST = 256  # neighbouring cells a thread works on: with fewer, lines of memory are wasted
 COST_TILE = 128  # rows per matrix product; fixed, so that the result does not depend on the threads
 
 
@@ -33,7 +34,7 @@ class DenseEngine(Engine):
         obs = self.observations
         if obs.blank_weight is not None:
             raise InputError("engine='dense' takes missing cells or none; observed zeros need engine='graph'")
-        self.ranges = [self.threads.split_evenly(obs.shape[axis], obs.shape[1 - axis]) for axis in (0, 1)]
+        self.ranges = [self.threads.split_evenly(obs.shape[axis], obs.shape[1 - axis], LEAST) for axis in (0, 1)]
         self.weights: list[NDArray[Any] | None] = [None, None]
         if obs.stored_weights is not None:
             self.weights = _both_orders(self._spread(obs.stored_weights))

@@ -18,24 +18,28 @@ from accams.model.stencils import label_type
 
 Init = Literal["k-means++", "random"]
 Ints = NDArray[np.int64]
+TRIALS = 4  # candidates per centre when rows are seeded; more bring little
 SKETCH = 128  # coordinates of a sketch: distances are right within about 10 percent
 SKETCH_CELLS = 1 << 24  # fewer coordinates where there are so many rows that the sketch would grow beyond this
 
 
 def cluster(
     n: Ints, l: Ints, k: int, init: Init, generator: np.random.Generator, max_iter: int, threads: Threads,
-    ranges: list[Range],
+    ranges: list[Range], uniform: bool = False, n_trials: int = 1,
 ) -> NDArray[np.unsignedinteger[Any]]:  # fmt: skip
-    """Labels of all points after seeding and at most `max_iter` rounds of assigning and averaging."""
+    """Labels of all points after seeding and at most `max_iter` rounds of assigning and averaging.
+
+    `uniform` says that all points have the same n; `n_trials` is as in `centres`.
+    """
     labels = np.zeros(len(n), dtype=label_type(k))
     if k == 1:
         return labels
-    T = centres(n, l, k, init, generator, threads, ranges)
+    T = centres(n, l, k, init, generator, threads, ranges, n_trials)
     for _ in range(max_iter):
 
         def run(lo: int, hi: int, T: NDArray[np.float64] = T) -> tuple[Ints, Ints, int]:
             N, L, counts = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), np.zeros(k, np.int64)
-            moved = assign.nearest(lo, hi, n, l, T, 1.0, labels, N, L, counts)
+            moved = assign.nearest(lo, hi, n, l, T, 1.0, uniform, labels, N, L, counts)
             return N, L, int(moved)
 
         parts = threads.map(run, ranges)
@@ -54,26 +58,32 @@ def centres(
     generator: np.random.Generator,
     threads: Threads,
     ranges: list[Range],
+    n_trials: int = 1,
 ) -> NDArray[np.float64]:
     """`k` points as first centres: at random, or each with probability proportional to its squared distance to
-    those chosen before (k-means++). With fewer distinct points than k, the rest are zeros.
+    those chosen before (k-means++), the best of `n_trials`. With fewer distinct points than k, the rest are zeros.
     """
     T = np.zeros((k, n.shape[1]))
     if init == "random":
         chosen = np.sort(generator.choice(len(n), size=min(k, len(n)), replace=False))
         T[: len(chosen)] = np.rint(means(n[chosen], l[chosen]))
         return T
-    distance = np.full(len(n), np.inf)
-    threads.run(assign.distances, ranges, n, l, np.zeros(n.shape[1]), distance)
+    spread = np.empty(len(n))
+    threads.run(assign.spreads, ranges, n, l, spread)
+    distance = spread.copy()
     for a in range(k):
-        seed = _race(distance, generator)
-        if seed < 0:
+        best = None
+        for seed in _race(distance, generator, n_trials):
+            centre = np.rint(means(n[seed], l[seed]))
+            after = np.full(len(n), np.inf) if a == 0 else distance.copy()
+            threads.run(assign.distances, ranges, n, l, centre, spread, after)
+            after[seed] = 0.0
+            left = float(after.sum())
+            if best is None or left < best[0]:
+                best = left, centre, after
+        if best is None:
             break
-        T[a] = np.rint(means(n[seed], l[seed]))
-        if a == 0:
-            distance[:] = np.inf
-        threads.run(assign.distances, ranges, n, l, T[a], distance)
-        distance[seed] = 0.0
+        _, T[a], distance = best
     return T
 
 
@@ -82,13 +92,15 @@ def means(n: NDArray[Any], l: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(np.divide(l, n, out=np.zeros(np.shape(l)), where=np.asarray(n) > 0), dtype=np.float64)
 
 
-def _race(weights: NDArray[np.float64], generator: np.random.Generator) -> int:
-    """A position with probability proportional to its weight: the first of independent exponential clocks."""
+def _race(weights: NDArray[np.float64], generator: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """Up to `n` positions with probability proportional to their weights: the first of so many exponential clocks."""
     clocks = generator.standard_exponential(len(weights))
     with np.errstate(divide="ignore"):
         times = np.where(weights > 0, clocks / np.maximum(weights, 1e-300), np.inf)
-    first = int(np.argmin(times))
-    return first if np.isfinite(times[first]) else -1
+    n = min(n, len(times))
+    first = np.argpartition(times, n - 1)[:n]
+    first = first[np.argsort(times[first], kind="stable")]
+    return first[np.isfinite(times[first])]
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,11 @@ class Threads:
         self.chunk_size = chunk_size
         self._pool: ThreadPoolExecutor | None = None
 
-    def split(self, starts: NDArray[np.int64]) -> list[Range]:
-        """Ranges of rows with about equally many entries; row i has the entries starts[i] .. starts[i+1]."""
+    def split(self, starts: NDArray[np.int64], least: int = 1) -> list[Range]:
+        """Ranges of rows with about equally many entries; row i has the entries starts[i] .. starts[i+1].
+
+        Without a chunk size, a range has about `least` rows or more.
+        """
         rows, entries = len(starts) - 1, int(starts[-1])
         if self.chunk_size:
             pieces = -(-entries // self.chunk_size)
@@ -42,15 +45,15 @@ class Threads:
             pieces = 1
         else:  # one piece per thread; several where there is enough work to even out a slow core
             wanted = self.n_threads if entries < self.n_threads * LARGE_PIECE else 4 * self.n_threads
-            pieces = min(wanted, entries // SMALLEST_PIECE)
+            pieces = min(wanted, entries // SMALLEST_PIECE, rows // least)
         pieces = max(1, min(pieces, rows))
         inner = np.searchsorted(starts, np.linspace(0, entries, pieces + 1)[1:-1])
         cuts = np.unique(np.concatenate([[0], inner, [rows]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
-    def split_evenly(self, rows: int, entries_per_row: int) -> list[Range]:
+    def split_evenly(self, rows: int, entries_per_row: int, least: int = 1) -> list[Range]:
         """Ranges of rows that all have `entries_per_row` entries."""
-        return self.split(np.arange(rows + 1, dtype=np.int64) * entries_per_row)
+        return self.split(np.arange(rows + 1, dtype=np.int64) * entries_per_row, least)
 
     def run(self, function: Callable[..., Any], ranges: list[Range], *args: Any) -> None:
         """Call ``function(lo, hi, *args)`` for every range."""

@@ -43,7 +43,7 @@ class ACCAMS(StencilEstimator):
         Row and column clusters of each stencil; a list is cycled through, so that stencils may differ.
     max_iter : int, default 50
         Most alternations of rows and columns per stencil.
-    tol : float, default 1e-3
+    tol : float, default 4e-3
         An alternation that adds less than this share to what the stencil explains is the last.
     n_relearn : int, default 0
         Further passes over all stencils: each is taken out, fitted again and put back.
@@ -124,7 +124,7 @@ class ACCAMS(StencilEstimator):
         n_clusters: int | tuple[int, int] | list[Any] = 10,
         *,
         max_iter: int = 50,
-        tol: float = 1e-3,
+        tol: float = 4e-3,
         n_relearn: int = 0,
         refit: bool = False,
         learning_rate: float | str = "auto",

@@ -25,7 +25,7 @@ class Settings:
 
     shapes: Sequence[tuple[int, int]]
     max_iter: int = 50
-    tol: float = 1e-4
+    tol: float = 4e-3
     n_relearn: int = 0
     n_init: int = 1
     init: Init = "k-means++"

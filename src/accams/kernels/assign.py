@@ -6,15 +6,17 @@ import numpy as np
 
 from accams.kernels.jit import kernel
 
+NOTHING = 1e-12  # a distance below this share of its parts is rounding
 BLOCK = 64  # rows whose costs are computed together, so that the inner loop runs over neighbouring numbers
 
 
 @kernel
-def nearest(lo, hi, n, l, T, curvature, labels, N, L, counts):
+def nearest(lo, hi, n, l, T, curvature, uniform, labels, N, L, counts):
     """Give each row of [lo, hi) its cheapest label and add its sums to the block tables.
 
-    cost(i, a) = sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]; the first of equals wins.
-    `labels` is changed in place; N, L and counts are added to. Returns how many labels changed.
+    cost(i, a) = sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]; the first of equals wins. `uniform`
+    says that all rows have the same n, which halves the work. `labels` is changed in place; N, L and counts are added
+    to. Returns how many labels changed.
     """
     k_own, k_other = T.shape
     mass = np.zeros((k_other, BLOCK))
@@ -27,16 +29,29 @@ def nearest(lo, hi, n, l, T, curvature, labels, N, L, counts):
         width = min(BLOCK, hi - start)
         for i in range(width):
             for b in range(k_other):
-                mass[b, i] = curvature * n[start + i, b]
                 twice[b, i] = 2.0 * l[start + i, b]
+            if not uniform:
+                for b in range(k_other):
+                    mass[b, i] = curvature * n[start + i, b]
         for a in range(k_own):
-            cost[:] = 0.0
-            for b in range(k_other):
-                t = T[a, b]
-                m = mass[b]
-                x = twice[b]
-                for i in range(BLOCK):
-                    cost[i] += t * (m[i] * t - x[i])
+            if uniform:
+                own = 0.0
+                for b in range(k_other):
+                    own += curvature * n[start, b] * T[a, b] * T[a, b]
+                cost[:] = own
+                for b in range(k_other):
+                    t = T[a, b]
+                    x = twice[b]
+                    for i in range(BLOCK):
+                        cost[i] -= t * x[i]
+            else:
+                cost[:] = 0.0
+                for b in range(k_other):
+                    t = T[a, b]
+                    m = mass[b]
+                    x = twice[b]
+                    for i in range(BLOCK):
+                        cost[i] += t * (m[i] * t - x[i])
             if a == 0:
                 lowest[:] = cost
                 best[:] = 0
@@ -69,16 +84,25 @@ def block_tables(lo, hi, n, l, labels, N, L, counts):
 
 
 @kernel
-def distances(lo, hi, n, l, centre, out):
-    """out[i] = min(out[i], sum_b n[i, b] * (l[i, b] / n[i, b] - centre[b])^2) for the rows [lo, hi)."""
+def spreads(lo, hi, n, l, out):
+    """out[i] = sum_b l[i, b]^2 / n[i, b]: the squared distance of row i's means from zero."""
     for i in range(lo, hi):
         total = 0.0
-        for b in range(centre.size):
+        for b in range(n.shape[1]):
             if n[i, b] > 0:
-                gap = l[i, b] / n[i, b] - centre[b]
-                total += n[i, b] * (gap * gap)
-        if total < out[i]:
-            out[i] = total
+                x = np.float64(l[i, b])
+                total += x * x / n[i, b]
+        out[i] = total
+
+
+@kernel
+def distances(lo, hi, n, l, centre, spread, out):
+    """out[i] = min(out[i], sum_b n[i, b] * (l[i, b] / n[i, b] - centre[b])^2), with the spread of row i given."""
+    for i in range(lo, hi):
+        total = spread[i]
+        for b in range(centre.size):
+            total += centre[b] * (n[i, b] * centre[b] - 2.0 * l[i, b])
+        out[i] = min(out[i], total if total > NOTHING * spread[i] else 0.0)
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from accams.kernels.jit import kernel
 
-TILE = 256
+TILE = 512
 
 
 @kernel
