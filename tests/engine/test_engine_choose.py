@@ -11,7 +11,7 @@ from scipy import sparse
 
 from accams.data.observations import Observations
 from accams.engine.base import Rule
-from accams.engine.choose import DENSE_FROM, choose, make_engine
+from accams.engine.choose import choose, make_engine
 from accams.engine.dense import DenseEngine
 from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
@@ -30,9 +30,8 @@ def graph() -> Observations:
 
 
 def test_auto():
-    edge = round(100 * DENSE_FROM)
-    assert choose(some(100), "auto") == choose(some(edge), "auto") == "dense"
-    assert choose(some(edge - 1), "auto") == choose(some(1), "auto") == "cpu"
+    assert choose(some(100), "auto") == "dense"
+    assert choose(some(99), "auto") == choose(some(1), "auto") == "cpu"
     assert choose(graph(), "auto") == "graph"
 
 

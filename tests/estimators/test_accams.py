@@ -34,7 +34,7 @@ class TestACCAMS(EstimatorTests):
 
 def test_fitted_attributes() -> None:
     model = make(n_relearn=1).fit(MATRIX)
-    assert (model.n_stencils_, len(model.stencils_), model.engine_) == (3, 3, "dense")
+    assert (model.n_stencils_, len(model.stencils_), model.engine_) == (3, 3, "cpu")
     assert [(step.sweep, step.stencil) for step in model.history_] == [(s, t) for s in (0, 1) for t in range(3)]
     assert all(isinstance(step, Step) and step.n_stencils == 3 for step in model.history_)
     assert model.train_rmse_ == model.history_[-1].rmse

@@ -11,20 +11,19 @@ from accams.engine.threads import Threads
 from accams.errors import InputError
 
 EngineName = Literal["auto", "cpu", "dense", "graph"]
-DENSE_FROM = 0.3  # share of cells observed from which storing every cell is faster (experiments/density.py)
 
 
 def choose(observations: Observations, name: str) -> str:
     """The engine for `name`, with "auto" resolved from the data.
 
-    Observed zeros go to `graph`, complete and nearly complete matrices to `dense`, everything else to `cpu`.
+    Observed zeros go to `graph`, complete matrices to `dense`, everything else to `cpu`, which is the faster one
+    as soon as a cell is missing (experiments/density.py).
     """
     if name not in ("auto", "cpu", "dense", "graph"):
         raise InputError(f"engine must be 'auto', 'cpu', 'dense' or 'graph', not {name!r}")
     blanks = observations.blank_weight is not None
     if name == "auto":
-        m, n = observations.shape
-        return "graph" if blanks else "dense" if observations.nnz >= DENSE_FROM * m * n else "cpu"
+        return "graph" if blanks else "dense" if observations.is_complete else "cpu"
     if blanks != (name == "graph"):
         what = "observed zeros need engine='graph'" if blanks else "engine='graph' needs zeros='observed'"
         raise InputError(f"engine={name!r} does not fit these observations: {what}")

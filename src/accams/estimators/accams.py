@@ -70,7 +70,7 @@ class ACCAMS(StencilEstimator):
     clip : bool or (float, float), default True
         Whether predictions are kept within the range of the training values, or within the range given.
     engine : {"auto", "cpu", "dense", "graph"}, default "auto"
-        Where it runs: `cpu` for sparse data with missing cells, `dense` for (nearly) complete matrices,
+        Where it runs: `cpu` for sparse data with missing cells, `dense` for complete matrices,
         `graph` where blanks are observed zeros.
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.
