@@ -9,8 +9,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from statistics import median
-from time import perf_counter
 
 from common import machine
 
@@ -20,44 +20,36 @@ import numpy as np
 from accams import ACCAMS, Observations
 r = np.random.default_rng(0)
 i, j = np.divmod(r.choice(500 * 300, 20000, replace=False), 300)
-ACCAMS(n_stencils=3, verbose=False).fit(Observations.from_coo(i, j, r.normal(size=20000)))
-print(time.perf_counter() - t)
+observations = Observations.from_coo(i, j, r.normal(size=20000))
+begin = time.perf_counter() - t
+ACCAMS(n_stencils=3, verbose=False).fit(observations)
+print(begin, time.perf_counter() - t)
 """
 
 
-def run(code: str, **environment: str) -> float:
-    """Seconds that a process prints, or takes."""
-    began = perf_counter()
+def run(code: str, **environment: str) -> list[float]:
+    """The seconds that a process prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
     )
-    return float(done.stdout) if done.stdout else perf_counter() - began
+    return [float(x) for x in done.stdout.split()]
+
+
+def imported(name: str, before: str = "") -> float:
+    """Median seconds of an import."""
+    code = f"import time{before}; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)"
+    return median(run(code)[0] for _ in range(9))
 
 
 def main() -> None:
-    imports = {
-        name: median(
-            run(f"import time; t = time.perf_counter(); import {name}; print(time.perf_counter() - t)")
-            for _ in range(9)
-        )
-        for name in ("numpy", "accams")
-    }
-    both = median(
-        run("import numpy, time; t = time.perf_counter(); import accams; print(time.perf_counter() - t)")
-        for _ in range(9)
-    )
-    alone = ", ".join(f"import {name} {took:.3f} s" for name, took in imports.items())
-    print(f"{alone}; accams after numpy {both:.3f} s")
+    alone = ", ".join(f"import {name} {imported(name):.3f} s" for name in ("numpy", "accams"))
+    print(f"{alone}; accams after numpy {imported('accams', ', numpy'):.3f} s")
     with tempfile.TemporaryDirectory() as cache:
-        first = run(FIT, NUMBA_CACHE_DIR=cache)
-        later = median(run(FIT, NUMBA_CACHE_DIR=cache) for _ in range(3))
-    print(
-        f"first fit after installation {first:.1f} s (imports and compiling included), in later processes {later:.1f} s"
-    )
+        _, first = run(FIT, NUMBA_CACHE_DIR=cache)
+        begin, end = (median(x) for x in zip(*(run(FIT, NUMBA_CACHE_DIR=cache) for _ in range(3)), strict=True))
+    print(f"the first fit after installation is done after {first:.1f} s, imports and compiling included")
+    print(f"in later processes a fit begins after {begin:.2f} s and is done after {end:.2f} s")
+    print(f"pandas is {'not ' if find_spec('pandas') is None else ''}installed")
     print(machine())
 
 

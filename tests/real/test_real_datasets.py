@@ -10,19 +10,6 @@ from accams.data import datasets
 pytestmark = pytest.mark.data
 
 
-@pytest.fixture
-def load(real_data, monkeypatch):
-    """Calls a loader with the data folder set; skips what is not in it."""
-    monkeypatch.setenv("ACCAMS_DATA", str(real_data))
-
-    def call(file, loader, *args):
-        if not (real_data / file).exists():
-            pytest.skip(f"no real data: {file} is not in {real_data}")
-        return loader(*args)
-
-    return call
-
-
 @pytest.mark.parametrize(
     ("name", "shape", "nnz", "mean"),
     [("100k", (943, 1682), 100_000, 3.52986), ("1m", (6040, 3706), 1_000_209, 3.581564)],
