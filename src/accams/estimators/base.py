@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from accams.data.ids import Index
 from accams.data.observations import Observations
@@ -23,10 +21,11 @@ from accams.estimators.inputs import (
     values_of,
     weights_of,
 )
+from accams.estimators.params import Parameters
 from accams.model.stencils import StencilSum
 
 
-class StencilEstimator(BaseEstimator):  # type: ignore[misc]
+class StencilEstimator(Parameters):
     """Prediction, scoring and saving for fitted models that consist of stencils and ids.
 
     A fitted model has `stencils_` (a StencilSum), `row_index_` and `col_index_` (raw ids), and
@@ -56,7 +55,7 @@ class StencilEstimator(BaseEstimator):  # type: ignore[misc]
             model; if both are new, that is the model's overall average. With `clip`, within the range of the
             training values.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         return self._predict_ids(*pairs_of(pairs, getattr(self, "feature_names_in_", None)))
 
     def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
@@ -65,7 +64,7 @@ class StencilEstimator(BaseEstimator):  # type: ignore[misc]
         ``score(pairs, y)``, ``score(observations)``, or ``score(X)`` with a table of observations or a matrix
         like the one that was fitted.
         """
-        check_is_fitted(self)
+        self._check_is_fitted()
         if y is None:
             X = self._true_values(X, sample_weight)
         elif isinstance(X, Observations):
@@ -84,7 +83,7 @@ class StencilEstimator(BaseEstimator):  # type: ignore[misc]
         """Write the model with its ids to one file; `accams.load` reads it."""
         from accams.estimators.files import save
 
-        check_is_fitted(self)
+        self._check_is_fitted()
         save(self, path)
 
     def _summary(self) -> dict[str, Any]:
@@ -126,9 +125,11 @@ class StencilEstimator(BaseEstimator):  # type: ignore[misc]
         low, high = self.value_range_ if self.clip is True else self.clip
         return np.clip(prediction, low, high)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.target_tags.required = False
-        return tags
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "stencils_")
+
+    def _check_is_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
