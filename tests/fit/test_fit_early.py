@@ -28,13 +28,13 @@ def searched(obs: Observations, shapes, patience: int, seed: int = 0, clip=None,
 def test_it_keeps_what_predicts_best(seed):
     """Three stencils are planted; many more are allowed, and they would fit the noise."""
     planted = planted_stencils((150, 120), 3, 4, density=0.5, noise=0.8, random_state=seed)
-    early, _, _ = searched(planted.observations, [(4, 4)] * 40, 5, seed)
+    early, _, _ = searched(planted.observations, [(4, 4)] * 40, 5, seed, tol=1e-4)
     errors = [step.validation_rmse for step in early.history]
     assert early.best == min(errors)
     assert early.n_stencils == 1 + int(np.argmin(errors))
     assert len(errors) == early.n_stencils + 5
     assert 2 <= early.n_stencils <= 10
-    assert early.best < 0.7 * planted.observations.values.std()
+    assert early.best < 0.65 * planted.observations.values.std()
     assert early.best < errors[-1]
 
 
