@@ -1,28 +1,33 @@
-"""One full stencil update against NumPy's two weighted bincounts; one thread against two.
+"""One stencil visit, of ACCAMS and of the samplers, against NumPy's two weighted bincounts; one thread against two.
 
-A full update is what a relearning sweep does per alternation: the previous stencil goes into the residual and this
-one comes out (both orders), sums per row and per column are gathered, all labels are assigned, and the
-stencil is put back.
+A visit is what a sweep does per stencil: the previous stencil goes into the residual and this one comes out (both
+orders), sums per row and per column are gathered, all labels are assigned or drawn (with weights and template, in
+the samplers), and the stencil is put back.
 
 Run: python experiments/speed.py          (needs MovieLens 1M, see docs/data.md)
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from common import machine, ratio, use_local_data
 
 from accams.data import datasets
 from accams.data.observations import Observations
-from accams.engine.base import Rule, State
+from accams.engine.base import State
 from accams.engine.choose import make_engine
+from accams.engine.rules import Nearest
+from accams.fit.gibbs import Chain
+from accams.fit.priors import Priors, Sampler
 
 K = 10
 
 
 def random_state_of(observations: Observations, n_threads: int) -> State:
     """A state with two random stencils in it."""
-    state = make_engine(observations, "cpu", 2, n_threads).new_state()
+    state = make_engine(observations, "cpu", 2, n_threads, row_weights=True).new_state()
     random = np.random.default_rng(0)
     for stencil in range(2):
         state.begin(stencil, (K, K))
@@ -32,12 +37,24 @@ def random_state_of(observations: Observations, n_threads: int) -> State:
     return state
 
 
+def chain_of(observations: Observations, sampler: Sampler, row_noise: float | None = None) -> Chain:
+    """A chain of two stencils that has made a few sweeps, on one thread."""
+    state = random_state_of(observations, 1)
+    both = [1.0, 1.0]
+    priors = Priors([(K, K)] * 2, both, both, sampler=sampler, tau2=[0.01, 0.01], row_noise=row_noise)
+    chain = Chain(state, priors, 0, 0.5)
+    chain.recount()
+    for _ in range(3):
+        chain.run_sweep()
+    return chain
+
+
 def update(state: State, stencil: int) -> None:
     """Take one stencil out, update rows and columns, put it back."""
     state.begin(stencil)
     T = state.templates[stencil]
     for axis in (0, 1):
-        state.update(axis, Rule("nearest", T))
+        state.update(axis, Nearest(T))
     state.end(T)
 
 
@@ -67,6 +84,23 @@ def main() -> None:
     print(
         f"one update, 1 thread: {1e3 * one:.2f} ms; NumPy's bincounts: {1e3 * numpy_time:.2f} ms; ratio {against:.3f}"
     )
+    random = np.random.default_rng(1)
+
+    def visit(chain: Chain) -> None:
+        turn[0] += 1
+        chain.sweep += 1  # other random numbers each time
+        chain.visit(turn[0] % 2, random)
+
+    blocked = chain_of(observations, "blocked")
+    for name, chain in (
+        ("blocked", blocked),
+        ("blocked with row noise", chain_of(observations, "blocked", 30.0)),
+        ("collapsed", chain_of(observations, "collapsed")),
+    ):
+        mine, _, against = ratio(partial(visit, chain), bincounts)
+        print(f"one {name} visit: {1e3 * mine:.2f} ms; ratio to the bincounts {against:.3f}")
+        if chain is not blocked:
+            print(f"  to a plain blocked visit: {ratio(partial(visit, chain), partial(visit, blocked))[2]:.2f}")
     one, two, gain = ratio(lambda: ours(1), lambda: ours(2))
     print(f"1 thread {1e3 * one:.2f} ms, 2 threads {1e3 * two:.2f} ms: {gain:.2f} times faster")
     print(machine())

@@ -32,14 +32,14 @@ def sparse_shift(lo, hi, starts, index, resid, own, other, T):
     return np.array(out, dtype=np.int64)
 
 
-def sparse_gather(lo, hi, starts, index, resid, weights, shifts, labels, k):
+def sparse_gather(lo, hi, starts, index, resid, weights, shifts, labels, k, partners=None):
     """The residual with all shifts added, and n and l of the rows [lo, hi)."""
     for shift in shifts:
         resid = sparse_shift(lo, hi, starts, index, resid, *shift)
     n = [[0] * k for _ in range(len(starts) - 1)]
     sums = [[0] * k for _ in range(len(starts) - 1)]
     for i, p, j in cells(lo, hi, starts, index):
-        w = 1 if weights is None else int(weights[p])
+        w = (1 if weights is None else int(weights[p])) * (1 if partners is None else int(partners[j]))
         n[i][labels[j]] += w
         sums[i][labels[j]] += w * int(resid[p])
     return resid, np.array(n, dtype=np.int64)[lo:hi], np.array(sums, dtype=np.int64)[lo:hi]
@@ -79,11 +79,13 @@ def dense_shift(lo, hi, resid, own, other, T):
     return out
 
 
-def dense_gather(lo, hi, resid, weights, shifts, labels, k):
+def dense_gather(lo, hi, resid, weights, shifts, labels, k, partners=None):
     """The residual with all shifts added, and n and l of the own positions [lo, hi)."""
     for shift in shifts:
         resid = dense_shift(lo, hi, resid, *shift)
     W = np.ones(resid.shape, np.int64) if weights is None else weights.astype(np.int64)
+    if partners is not None:
+        W = W * partners[:, None].astype(np.int64)
     one_hot = (np.asarray(labels)[:, None] == np.arange(k)).astype(np.int64)
     return resid, (W.T @ one_hot)[lo:hi], ((W * resid).T @ one_hot)[lo:hi]
 

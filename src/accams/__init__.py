@@ -12,9 +12,11 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ACCAMS": "accams.estimators.accams",
+    "BayesianACCAMS": "accams.estimators.bayesian",
     "InputError": "accams.errors",
     "ModelFileError": "accams.errors",
     "Observations": "accams.data.observations",
+    "Posterior": "accams.model.posterior",
     "StencilSum": "accams.model.stencils",
     "load": "accams.estimators.files",
     "memory_estimate": "accams.data.observations",
@@ -22,9 +24,11 @@ _HOMES = {
 
 __all__ = [
     "ACCAMS",
+    "BayesianACCAMS",
     "InputError",
     "ModelFileError",
     "Observations",
+    "Posterior",
     "StencilSum",
     "__version__",
     "load",
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
     from accams.data.observations import Observations, memory_estimate
     from accams.errors import InputError, ModelFileError
     from accams.estimators.accams import ACCAMS
+    from accams.estimators.bayesian import BayesianACCAMS
     from accams.estimators.files import load
+    from accams.model.posterior import Posterior
     from accams.model.stencils import StencilSum
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from accams.data.observations import Observations
-from accams.engine.base import Rule
 from accams.engine.choose import choose, make_engine
 from accams.engine.dense import DenseEngine
 from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
+from accams.engine.rules import Nearest
 from accams.engine.threads import Threads
 from accams.errors import InputError
 from accams.fit.backfit import Settings, best_template
@@ -121,7 +121,7 @@ def test_errors_in_threads_are_raised():
 # -- empty clusters -----------------------------------------------------------------------------------------------
 
 
-def error_of(state, rule: Rule, tables, T) -> float:
+def error_of(state, rule: Nearest, tables, T) -> float:
     """Penalised squared error in ticks, less a constant, of these tables and this template."""
     t = T.astype(np.float64)
     return float(np.sum(rule.curvature * (tables.N + rule.shrinkage) * t * t - 2.0 * tables.L * t))
@@ -138,7 +138,7 @@ def test_empty_clusters_get_a_row_and_the_error_falls(name, kind, axis, rate, sh
     state.set_labels(other, np.arange(state.shape[other]) % state.k[other])
     before = state.tables(axis)  # all in cluster 0
     T = best_template(before, grid, options)[0]
-    rule = Rule("nearest", T, 1.0 / rate, shrinkage / grid.weight_step)
+    rule = Nearest(T, 1.0 / rate, shrinkage / grid.weight_step)
     assert (before.counts > 0).sum() == 1
 
     after = state.update(axis, rule)
@@ -160,7 +160,7 @@ def test_the_row_with_most_to_gain_is_taken_unless_it_is_alone():
         .new_state()
     )
     state.begin(0, (3, 1))
-    tables = state.update(0, Rule("nearest", np.array([[100], [0], [-100]], np.int32)))
+    tables = state.update(0, Nearest(np.array([[100], [0], [-100]], np.int32)))
     assert state.labels[0].tolist() == [0, 1, 2, 1]
     assert tables.counts.tolist() == [1, 2, 1]
 
@@ -172,7 +172,7 @@ def test_equal_rows_leave_clusters_empty(name):
     state.begin(0, (3, 6))
     state.set_labels(1, np.arange(6))
     T = best_template(state.tables(0), state.engine.grid, Settings([]))[0]
-    tables = state.update(0, Rule("nearest", T))
+    tables = state.update(0, Nearest(T))
     assert tables.counts.tolist() == [8, 0, 0]
     assert tables.moved == 0
 
@@ -183,7 +183,7 @@ def test_more_clusters_than_rows():
     state.begin(0, (5, 4))
     state.set_labels(1, np.arange(4))
     T = np.zeros((5, 4), np.int32)
-    assert state.update(0, Rule("nearest", T)).counts.sum() == 3
+    assert state.update(0, Nearest(T)).counts.sum() == 3
 
 
 def test_sums_of_weights_and_residuals_fit_into_64_bits():

@@ -7,7 +7,7 @@ import pytest
 import twins
 
 from accams.data.observations import Observations
-from accams.engine.base import Rule
+from accams.engine.rules import Nearest
 
 cases = pytest.mark.parametrize(("name", "kind"), twins.ALL)
 axes = pytest.mark.parametrize("axis", [0, 1])
@@ -98,14 +98,14 @@ def test_update_picks_the_cheapest_label(name, kind, axis, curvature):
     old = state.labels[axis].copy()
     state.sums(0), state.sums(1)  # those of the other axis must be made anew
 
-    tables = state.update(axis, Rule("nearest", own_first(T, axis), curvature))
+    tables = state.update(axis, Nearest(own_first(T, axis), curvature))
 
     np.testing.assert_array_equal(state.labels[axis], np.argmin(cost.astype(np.float64), axis=1))
     assert tables.moved == (old != state.labels[axis]).sum() > 0
     assert_tables(tables, state, data, axis)
     for each in (0, 1):
         assert_sums(state, data, each)
-    assert state.update(axis, Rule("nearest", own_first(T, axis), curvature)).moved == 0
+    assert state.update(axis, Nearest(own_first(T, axis), curvature)).moved == 0
 
 
 @cases
@@ -122,11 +122,11 @@ def test_lines_and_costs_of_all_coordinates(name, kind, axis):
     state, data = busy(name, kind)
     W, R = own_first(twins.weight_ticks(state, data), axis), own_first(twins.residual_ticks(state, data), axis)
     positions = np.array([0, 2, 11])
-    lines = state._lines(axis, positions)
+    lines = state.lines(axis, positions)
     np.testing.assert_array_equal(lines, (R * (W > 0))[positions].T)
     V = lines + np.random.default_rng(0).normal(size=lines.shape)
     expected = (W @ (V * V)) - 2.0 * ((W * R) @ V)
-    np.testing.assert_allclose(state._table_costs(axis, V), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(state.table_costs(axis, V), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
 @cases

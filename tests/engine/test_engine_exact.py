@@ -124,7 +124,7 @@ def test_passes_in_any_order(name, kind, steps, seed):
         elif step == "error":
             assert_squared_error(state, data)
         elif step == "lines":
-            state._lines(int(rng.integers(2)), np.array([0, 5]))
+            state.lines(int(rng.integers(2)), np.array([0, 5]))
         else:
             state.begin(0)
             state.sums(0 if step == "rows" else 1)

@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from accams.data.observations import Observations
 from accams.data.weights import TOTAL_BITS
-from accams.engine.grid import MAX_TICK, VALUE_BITS, Grid
+from accams.engine.base import MAX_ROW_WEIGHT
+from accams.engine.grid import (
+    MAX_TICK,
+    ROW_TOTAL_BITS,
+    ROW_WEIGHT_BITS,
+    VALUE_BITS,
+    WEIGHT_TOTAL_BITS,
+    Grid,
+    row_weight_step,
+)
 
 
 def line(values, weights=None) -> Observations:
@@ -140,3 +150,70 @@ def test_all_weights_together_leave_room_for_the_residual(smallest):
     weights[0, 0] = smallest
     obs = Observations.from_dense(np.ones((1024, 1024)), weights=weights)
     assert obs.stored_weights.sum(dtype=np.float64) <= 2.0**TOTAL_BITS * 1.01
+
+
+# -- with row weights ----------------------------------------------------------------------------------------
+
+
+CELLS = 300
+
+
+def rows_of(weights) -> Observations:
+    """Three hundred equal cells per row, with this weight: enough for all together to be beyond the coarse grid."""
+    weights = np.repeat(np.asarray(weights, dtype=np.float64)[:, None], CELLS, axis=1)
+    return Observations.from_dense(np.ones(weights.shape) * np.arange(len(weights))[:, None], weights=weights)
+
+
+@settings(deadline=None, max_examples=60)
+@given(weights=st.lists(positive, min_size=1, max_size=30))
+def test_row_weights_make_weights_coarser_but_never_zero(weights):
+    obs = rows_of(weights)
+    fine, coarse = Grid.of(obs, 3), Grid.of(obs, 3, row_weights=True)
+    ticks = coarse.weight_ticks(obs)
+    assert coarse.weight_step >= fine.weight_step
+    assert frexp(coarse.weight_step)[0] == 0.5
+    assert ticks.dtype == np.int32
+    assert ticks.min() >= 1
+    assert ticks.sum(dtype=np.float64) <= 2.0**WEIGHT_TOTAL_BITS + ticks.size
+    assert np.abs(np.maximum(obs.weights.ravel(), coarse.weight_step) - ticks * coarse.weight_step).max() <= (
+        coarse.weight_step / 2
+    )
+    assert row_weight_step(obs, coarse) <= 2.0 ** (1 - ROW_WEIGHT_BITS)  # what was left is for the row weights
+    assert (coarse.step, coarse.offset, coarse.limit) == (fine.step, fine.offset, fine.limit)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(positive, positive), min_size=1, max_size=30))
+def test_all_weights_times_row_weights_leave_room_for_the_residual(pairs):
+    """Their sum times the largest value is within 64 bits, for row weights of mean one (each counted by its weight)."""
+    weights, row_weights = np.array(pairs).T
+    obs = rows_of(weights)
+    grid = Grid.of(obs, 3, row_weights=True)
+    step = row_weight_step(obs, grid)
+    row_weights = row_weights * weights.sum() / (weights @ row_weights)
+    ticks = np.clip(np.rint(row_weights / step), 1, MAX_ROW_WEIGHT).astype(int)
+    total = sum(int(w) * row for w, row in zip(grid.weight_ticks(obs), np.repeat(ticks, CELLS).tolist(), strict=True))
+    assert total * (2**VALUE_BITS + 1) < 2**63
+
+
+def test_weights_that_are_coarse_enough_stay_as_they_are():
+    obs = line([1.0, 2.0], [1.0, 2.0])
+    grid = Grid.of(obs, 1)
+    assert grid.weight_ticks(obs) is obs.stored_weights
+    coarser = Grid(grid.step, grid.offset, grid.limit, 4 * grid.weight_step)
+    np.testing.assert_array_equal(coarser.weight_ticks(obs), obs.stored_weights // 4)
+
+
+def test_without_weights_row_weights_change_nothing():
+    obs = line([1.0, 2.0])
+    assert Grid.of(obs, 1, row_weights=True) == Grid.of(obs, 1)
+
+
+@pytest.mark.parametrize(("side", "bits"), [(4, -10), (2**15, -7), (2**17, -3), (2**18, -1)])
+def test_the_step_of_row_weights_grows_with_the_data(side, bits):
+    """A thousandth, or so coarse that all cells together have 37 bits."""
+    one = sparse.coo_array(([1.0], ([0], [0])), shape=(side, side))
+    obs = Observations.from_sparse(one, zeros="observed")
+    step = row_weight_step(obs, Grid.of(obs, 1))
+    assert step == 2.0**bits
+    assert side * side / step <= 2.0**ROW_TOTAL_BITS

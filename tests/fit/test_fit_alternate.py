@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accams.data.observations import Observations
-from accams.engine.base import Tables
+from accams.engine.tables import Tables
 from accams.fit.backfit import Settings, alternate, best_template, fit_stencil, rule
 from accams.fit.keys import Purpose, generator
 from accams.model.stencils import StencilSum

@@ -22,9 +22,14 @@ def problem(m, k_own, k_other, seed=0, big=50):
     return n, sums, T, rng.integers(0, k_own, m).astype(np.uint8)
 
 
-def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False):
+def weights_of(m, seed=0):
+    """Row weights so large that their products with sums are beyond 32 bits."""
+    return np.random.default_rng(seed).integers(1, 2**30, m).astype(np.int32)
+
+
+def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False, row_weights=None):
     N, L, counts = (np.zeros(shape, np.int64) for shape in (T.shape, T.shape, len(T)))
-    moved = assign.nearest(lo, hi, n, sums, T, curvature, uniform, labels, N, L, counts)
+    moved = assign.nearest(lo, hi, n, sums, row_weights, T, curvature, uniform, labels, N, L, counts)
     return moved, N, L, counts
 
 
@@ -36,19 +41,24 @@ def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False):
     seed=st.integers(0, 999),
     cut=st.floats(0, 1),
     uniform=st.booleans(),
+    weighted=st.booleans(),
 )
-def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut, uniform):
+def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut, uniform, weighted):
+    """A row's own weight makes no difference to its label; it counts in the tables."""
     n, sums, T, labels = problem(m, *k, seed)
     if uniform:
         n[:] = n[0]
     lo, old = int(cut * m / 2), labels.copy()
     hi = m - lo // 2
-    moved, N, L, counts = run_nearest(lo, hi, n, sums, T, curvature, labels, uniform)
+    w = weights_of(m, seed) if weighted else None
+    moved, N, L, counts = run_nearest(lo, hi, n, sums, T, curvature, labels, uniform, w)
     expected = old.copy()
     expected[lo:hi] = np.argmin(twins.costs(n, sums, T, curvature), axis=1)[lo:hi]
     np.testing.assert_array_equal(labels, expected)
     assert moved == (expected != old).sum()
-    for got, twin in zip((N, L, counts), twins.block_tables(n[lo:hi], sums[lo:hi], labels[lo:hi], k[0]), strict=True):
+    each = 1 if w is None else w[lo:hi, None].astype(np.int64)
+    expected = twins.block_tables(each * n[lo:hi], each * sums[lo:hi], labels[lo:hi], k[0])
+    for got, twin in zip((N, L, counts), expected, strict=True):
         np.testing.assert_array_equal(got, twin)
 
 
@@ -67,12 +77,15 @@ def test_many_labels():
     np.testing.assert_array_equal(labels, np.argmin(twins.costs(n, sums, T, 1.0), axis=1))
 
 
-def test_tables_are_added_to():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tables_are_added_to(weighted):
     n, sums, T, labels = problem(90, 3, 2)
+    w = weights_of(90) if weighted else None
     N, L, counts = (np.zeros(shape, np.int64) for shape in (T.shape, T.shape, 3))
     for lo, hi in ((0, 40), (40, 90)):
-        assign.block_tables(lo, hi, n, sums, labels, N, L, counts)
-    for got, twin in zip((N, L, counts), twins.block_tables(n, sums, labels, 3), strict=True):
+        assign.block_tables(lo, hi, n, sums, w, labels, N, L, counts)
+    each = 1 if w is None else w[:, None].astype(np.int64)
+    for got, twin in zip((N, L, counts), twins.block_tables(each * n, each * sums, labels, 3), strict=True):
         np.testing.assert_array_equal(got, twin)
 
 

@@ -26,12 +26,12 @@ def problem(n_other, n_own, seed=0, k=3, big=1000):
     return resid, weights, shifts, rng.integers(0, k, n_other).astype(np.uint8)
 
 
-def check_gather(resid, weights, shifts, labels, k, lo=0, hi=None) -> None:
+def check_gather(resid, weights, shifts, labels, k, lo=0, hi=None, partners=None) -> None:
     hi = resid.shape[1] if hi is None else hi
     shifted, n, sums = resid.copy(), np.full((resid.shape[1], k), 77), np.full((resid.shape[1], k), 77)
     two = [*shifts, NONE, NONE][:2]
-    dense.gather(lo, hi, shifted, weights, *two[0], *two[1], labels, n, sums)
-    twin = twins.dense_gather(lo, hi, resid, weights, shifts, labels, k)
+    dense.gather(lo, hi, shifted, weights, partners, *two[0], *two[1], labels, n, sums)
+    twin = twins.dense_gather(lo, hi, resid, weights, shifts, labels, k, partners)
     np.testing.assert_array_equal(shifted, twin[0])
     np.testing.assert_array_equal(sums[lo:hi], twin[2])
     outside = np.r_[0:lo, hi : resid.shape[1]]
@@ -48,6 +48,24 @@ def check_gather(resid, weights, shifts, labels, k, lo=0, hi=None) -> None:
 def test_gather(weighted, n_shifts):
     resid, weights, shifts, labels = problem(11, 19)
     check_gather(resid, weights if weighted else None, shifts[:n_shifts], labels, 3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_shifts", [0, 1, 2])
+def test_gather_with_weights_of_partners(weighted, n_shifts):
+    resid, weights, shifts, labels = problem(11, 519)
+    partners = np.random.default_rng(1).integers(1, 99, 11).astype(np.int32)
+    for lo, hi in ((0, 519), (3, 17)):
+        check_gather(resid, weights if weighted else None, shifts[:n_shifts], labels, 3, lo, hi, partners)
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_large_weights_of_partners_do_not_overflow(mask):
+    resid, weights, _, labels = problem(5000, 3)
+    resid[:], partners = -(2**22), np.full(5000, 2**20, np.int32)
+    weights = (weights > 0).astype(np.uint8) if mask else weights * 2**6
+    for w in (None, weights):
+        check_gather(resid, w, [], labels, 3, partners=partners)
 
 
 @pytest.mark.parametrize("width", [255, 256, 257, 600])

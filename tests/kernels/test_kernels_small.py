@@ -86,6 +86,18 @@ def test_predict_pairs():
     assert np.isnan(out[[0, 1, 28, 29]]).all()
 
 
+def test_add_at():
+    """Whole numbers, added to what is there; beyond 32 bits after a while."""
+    rng = np.random.default_rng(4)
+    c, d = rng.integers(0, 3, 9).astype(np.uint8), rng.integers(0, 2, 7).astype(np.uint8)
+    T = rng.integers(-(2**31), 2**31, (3, 2)).astype(np.int32)
+    rows, cols, start = rng.integers(0, 9, 30), rng.integers(0, 7, 30), rng.integers(-9, 9, 30)
+    out = start.copy()
+    for _ in range(5):
+        predict.add_at(rows, cols, c, d, T, out)
+    assert out.tolist() == [x + 5 * int(T[c[i], d[j]]) for x, i, j in zip(start, rows, cols, strict=True)]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("lo", "hi"), [(0, 12), (3, 9), (5, 5)])
 def test_refit_products(weighted, lo, hi):

@@ -24,6 +24,7 @@ class Pattern:
     index: np.ndarray
     resid: np.ndarray
     weights: np.ndarray
+    partners: np.ndarray
     n_other: int
     shifts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
     labels: np.ndarray
@@ -49,6 +50,7 @@ def pattern(degrees, n_other, seed=0, k=3, big=1000, index=np.uint16, label=np.u
         np.concatenate([*partners, np.zeros(0)]).astype(index),
         rng.integers(-big, big, nnz).astype(np.int32),
         rng.integers(1, 9, nnz).astype(np.int32),
+        rng.integers(1, 99, n_other).astype(np.int32),
         n_other,
         shifts,
         rng.integers(0, k, n_other).astype(label),
@@ -56,7 +58,7 @@ def pattern(degrees, n_other, seed=0, k=3, big=1000, index=np.uint16, label=np.u
     )
 
 
-def run_gather(a: Pattern, weights, shifts, lo, hi):
+def run_gather(a: Pattern, weights, shifts, lo, hi, partners=None):
     """Residual, n and l after the kernel; n and l are full of rubbish before."""
     resid, n, sums = a.resid.copy(), np.full((a.rows, a.k), 77), np.full((a.rows, a.k), 77)
     two = [*shifts, NONE, NONE][:2]
@@ -65,15 +67,18 @@ def run_gather(a: Pattern, weights, shifts, lo, hi):
     if other_a is not None:
         codes = np.empty(a.n_other, np.uint32)
         sparse.pack(other_a, other_b, a.labels, codes)
-    sparse.gather(lo, hi, a.starts, a.index, resid, weights, own_a, T_a, own_b, T_b, codes, n, sums)
+    sparse.gather(lo, hi, a.starts, a.index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, sums)
     return resid, n, sums
 
 
-def check_gather(a: Pattern, weighted: bool, n_shifts: int, lo: int = 0, hi: int | None = None) -> None:
+def check_gather(
+    a: Pattern, weighted: bool, n_shifts: int, lo: int = 0, hi: int | None = None, by_partner: bool = False
+) -> None:
     hi = a.rows if hi is None else hi
     weights, shifts = a.weights if weighted else None, a.shifts[:n_shifts]
-    resid, n, sums = run_gather(a, weights, shifts, lo, hi)
-    twin = twins.sparse_gather(lo, hi, a.starts, a.index, a.resid, weights, shifts, a.labels, a.k)
+    partners = a.partners if by_partner else None
+    resid, n, sums = run_gather(a, weights, shifts, lo, hi, partners)
+    twin = twins.sparse_gather(lo, hi, a.starts, a.index, a.resid, weights, shifts, a.labels, a.k, partners)
     np.testing.assert_array_equal(resid, twin[0])
     np.testing.assert_array_equal(n[lo:hi], twin[1])
     np.testing.assert_array_equal(sums[lo:hi], twin[2])
@@ -86,6 +91,21 @@ def check_gather(a: Pattern, weighted: bool, n_shifts: int, lo: int = 0, hi: int
 @pytest.mark.parametrize("n_shifts", [0, 1, 2])
 def test_gather(weighted, n_shifts):
     check_gather(pattern([5, 0, 13, 1, 0, 20, 7], 20), weighted, n_shifts)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_shifts", [0, 1, 2])
+def test_gather_with_weights_of_partners(weighted, n_shifts):
+    for lo, hi in ((0, 7), (2, 6)):
+        check_gather(pattern([5, 0, 13, 1, 0, 20, 7], 20), weighted, n_shifts, lo, hi, by_partner=True)
+
+
+def test_large_weights_of_partners_do_not_overflow():
+    """Weight 2^8, row weight 2^20 and residual 2^22 in every one of 5000 cells: their sum is just within 64 bits."""
+    a = pattern([5000, 3], 5000)
+    a.weights[:], a.partners[:], a.resid[:] = 2**8, 2**20, -(2**22)
+    check_gather(a, True, 0, by_partner=True)
+    check_gather(a, False, 2, by_partner=True)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -250,6 +250,16 @@ class Observations:
             total = float(np.einsum("p,p->", w, self.stored_values, dtype=np.float64)) * self.weight_step
         return total / self.total_weight()
 
+    @property
+    def row_counts(self) -> NDArray[np.int64]:
+        """Stored entries of each row."""
+        return np.diff(self.row_starts)
+
+    @property
+    def n_observed(self) -> int:
+        """Observed cells, blanks included where they are observed zeros."""
+        return self.nnz if self.blank_weight is None else self.shape[0] * self.shape[1]
+
     def total_weight(self) -> float:
         """The weight of all observed cells (blanks included where they are observed zeros)."""
         w = self.stored_weights

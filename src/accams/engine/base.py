@@ -8,53 +8,31 @@ a GPU or on a cluster. Axis 0 is rows and axis 1 is columns; tables and template
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.engine import kmeans
-from accams.engine.grid import Grid
+from accams.engine import seeding
+from accams.engine.grid import Grid, row_weight_step
+from accams.engine.kmeans import Init
+from accams.engine.one_by_one import update_one_by_one
+from accams.engine.rules import Blocked, Collapsed, Effects, Nearest, RowNoise, Rule, Template
+from accams.engine.tables import Part, Table, Tables, empty_tables, own_first, reduced
 from accams.engine.threads import Range, Threads
 from accams.errors import InputError
-from accams.kernels import assign
+from accams.kernels import assign, sample
+from accams.kernels.predict import add_at
 from accams.kernels.sparse import MAX_LABELS
 from accams.model.stencils import Labels, Stencil, StencilSum, label_type
 
-Table = NDArray[np.int64]
-Template = NDArray[np.int32]
 Sums = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How new labels are chosen: a plain record, so that it can be compiled, cached and sent.
-
-    kind ``"nearest"``: the label with the lowest cost, sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b].
-    T is in ticks; `shrinkage` (in weight ticks) matters only to the rule for empty clusters.
-    """
-
-    kind: Literal["nearest"]
-    T: Template
-    curvature: float = 1.0
-    shrinkage: float = 0.0
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Sums per block and labels per cluster, after an update.
-
-    N, L : weight and (weighted) residual sum of each block, rows first; residuals in ticks, without the
-    current stencil. counts : rows (columns) per label of the updated axis. moved : labels that changed.
-    """
-
-    N: Table
-    L: Table
-    counts: NDArray[np.int64]
-    moved: int = 0
+Assigner = Callable[..., int]
+MAX_ROW_WEIGHT = 2**20
+LARGEST_MASS = 2.0**39  # all weights times row weights: times a residual of 23 bits still within an int64
 
 
 class Engine(ABC):
@@ -66,10 +44,20 @@ class Engine(ABC):
         self.observations = observations
         self.grid = grid
         self.threads = threads
+        self.row_step = row_weight_step(observations, grid)  # what one unit of a row's weight stands for
 
     @abstractmethod
     def new_state(self, chain: int = 0) -> State:
         """A state whose residual is the data less the offset, with no stencils."""
+
+    @cached_property
+    def row_mass(self) -> NDArray[np.float64]:
+        """Weight of each row's observations, in steps."""
+        obs = self.observations
+        if obs.stored_weights is None:
+            return obs.row_counts.astype(np.float64)
+        ends = np.concatenate([[0.0], np.cumsum(self.grid.weight_ticks(obs), dtype=np.float64)])
+        return np.diff(ends[obs.row_starts])
 
     def close(self) -> None:
         """Free what the engine holds outside of Python (threads)."""
@@ -94,6 +82,9 @@ class State(ABC):
         self.current: int | None = None
         self.labels: list[Labels] = []  # of the current stencil: rows, columns
         self.k = (0, 0)
+        self.row_weights: NDArray[np.int32] | None = None  # precision of each row, where rows have noise of their own
+        self.effects: list[NDArray[np.int32] | None] = [None, None]  # of rows and columns, in ticks
+        self._known_squares: NDArray[np.float64] | None = None
         self._sums: list[Sums | None] = [None, None]
         self._kept: list[Sums | None] = [None, None]
 
@@ -104,6 +95,7 @@ class State(ABC):
         if self.current is not None:
             raise RuntimeError("end the current stencil before beginning another")
         self.current = stencil
+        self._known_squares = None
         if stencil < len(self.templates):
             self._shift(stencil, +1)
             self.k = (self.templates[stencil].shape[0], self.templates[stencil].shape[1])
@@ -128,7 +120,7 @@ class State(ABC):
             self.templates[stencil] = T
             self.row_labels[stencil], self.col_labels[stencil] = self.labels
         self._shift(stencil, -1)
-        self._sums = [None, None]
+        self._sums, self._known_squares = [None, None], None
         self.current = None
 
     def update(self, axis: int, rule: Rule) -> Tables:
@@ -136,73 +128,134 @@ class State(ABC):
 
         Repeating it while the other axis's labels stay needs no further pass.
         """
-        T = np.ascontiguousarray(_own_first(rule.T, axis), dtype=np.float64)
-        labels = self.labels[axis]
+        if isinstance(rule, Collapsed):
+            return update_one_by_one(self, axis, rule)
+        T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
         cached = self._sums[axis]
-        n, l = cached or self._buffers(axis, self.k[1 - axis])
+        n, l = cached or self.buffers(axis, self.k[1 - axis])
         gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
+        assign_labels = self._assigner(axis, rule, T, n, l)
 
-        def run(lo: int, hi: int) -> tuple[Table, Table, Table, int]:
+        def run(lo: int, hi: int) -> Part:
             if gather is not None:
                 gather(lo, hi)
-            N, L, counts = _empty_tables(T.shape)
-            moved = assign.nearest(lo, hi, n, l, T, rule.curvature, self.uniform, labels, N, L, counts)
-            return N, L, counts, int(moved)
+            N, L, counts = empty_tables(T.shape)
+            return N, L, counts, int(assign_labels(lo, hi, N, L, counts))
 
-        ranges = self._row_ranges(axis) if gather is None else self._pass_ranges(axis)
-        tables = _reduce(self.engine.threads.map(run, ranges), axis)
+        ranges = self.row_ranges(axis) if gather is None else self._pass_ranges(axis)
+        tables = reduced(self.engine.threads.map(run, ranges), axis)
         self._sums[axis] = (n, l)
-        if tables.counts.min() == 0 and len(labels) >= self.k[axis]:
-            tables = self._reseed(axis, rule, T, tables)
+        if isinstance(rule, Nearest) and tables.counts.min() == 0 and len(self.labels[axis]) >= self.k[axis]:
+            moved = seeding.fill_empty_clusters(self, axis, rule, T, tables.counts)
+            if moved:
+                tables = replace(self.tables(axis), moved=tables.moved + moved)
         if tables.moved:
-            self._sums[1 - axis] = None
+            self.forget_sums(1 - axis)
         return tables
 
     def tables(self, axis: int) -> Tables:
         """The block tables of the labels as they are, by a pass along this axis if needed."""
         n, l = self.sums(axis)
-        labels = self.labels[axis]
+        labels, weights = self.labels[axis], self.own_weights(axis)
         k = self.k[axis], self.k[1 - axis]
 
-        def run(lo: int, hi: int) -> tuple[Table, Table, Table, int]:
-            N, L, counts = _empty_tables(k)
-            assign.block_tables(lo, hi, n, l, labels, N, L, counts)
+        def run(lo: int, hi: int) -> Part:
+            N, L, counts = empty_tables(k)
+            assign.block_tables(lo, hi, n, l, weights, labels, N, L, counts)
             return N, L, counts, 0
 
-        return _reduce(self.engine.threads.map(run, self._row_ranges(axis)), axis)
+        return reduced(self.engine.threads.map(run, self.row_ranges(axis)), axis)
 
     def set_labels(self, axis: int, labels: Labels) -> None:
         """Give the current stencil these labels."""
         self.labels[axis] = labels.astype(label_type(self.k[axis]))
         self._sums[1 - axis] = None
 
-    def cluster(self, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int = 20) -> None:
+    def cluster(self, axis: int, init: Init, generator: np.random.Generator, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) by their sums over the other axis's clusters, from scratch.
 
         This is the paper's column clustering when axis is 1 and the rows have been clustered before.
         """
-        n, l = self.sums(axis)
-        ranges = self._row_ranges(axis)
-        threads, k = self.engine.threads, self.k[axis]
-        self.set_labels(axis, kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform))
+        self.set_labels(axis, seeding.cluster(self, axis, init, generator, max_iter))
 
-    def seed(self, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int = 20) -> None:
+    def seed(self, axis: int, init: Init, generator: np.random.Generator, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.
 
         ``init="random"`` is the paper's row clustering: k random rows as centres, then k-means over all coordinates.
         ``init="k-means++"`` does it on a random sketch of the other axis, which is much faster and no worse a start.
         """
-        if self.k[axis] == 1:
-            self.set_labels(axis, np.zeros(self.shape[axis], np.uint8))
-        elif init == "random":
-            self.set_labels(axis, self._cluster_all_coordinates(axis, generator, max_iter))
-        else:
-            self.set_labels(axis, self._cluster_sketch(axis, init, generator, max_iter))
+        self.set_labels(axis, seeding.seed(self, axis, init, generator, max_iter))
 
-    def squared_error(self) -> float:
-        """Weighted sum of squared residuals, on the scale of the data."""
+    def squared_error(self, *, row_weighted: bool = False) -> float:
+        """Weighted sum of squared residuals, on the scale of the data; with or without the rows' own weights."""
         grid = self.engine.grid
-        return float(self._squares().sum()) * grid.step**2 * grid.weight_step
+        squares = self._row_squares()
+        if row_weighted and self.row_weights is not None:
+            squares = squares * (self.row_weights * self.engine.row_step)
+        return float(squares.sum()) * grid.step**2 * grid.weight_step
+
+    @property
+    def weight_unit(self) -> float:
+        """What one unit of N stands for."""
+        return self.engine.grid.weight_step * (1.0 if self.row_weights is None else self.engine.row_step)
+
+    def draw_row_weights(self, rule: RowNoise) -> None:
+        """Draw the precision of every row from its residuals."""
+        grid, counts = self.engine.grid, np.diff(self.engine.observations.row_starts)
+        squares, drawn = self._row_squares(), np.empty(self.shape[0])
+        scale = grid.step**2 * grid.weight_step / rule.sigma2
+        ranges = self.row_ranges(0)
+        self.engine.threads.run(sample.precisions, ranges, squares, counts, rule.nu, scale, *rule.key, drawn)
+        if rule.normalise:
+            drawn *= self.engine.row_mass.sum() / (self.engine.row_mass @ drawn)
+        self.set_row_weights(drawn)
+
+    def set_row_weights(self, weights: NDArray[np.float64]) -> None:
+        """Give every row a precision, rounded to the grid (and all of them smaller, if sums could overflow)."""
+        ticks = np.minimum(weights / self.engine.row_step, MAX_ROW_WEIGHT)
+        ticks = ticks * min(1.0, LARGEST_MASS / float(self.engine.row_mass @ ticks))
+        self.row_weights = np.maximum(np.rint(ticks), 1.0).astype(np.int32)
+        self._sums = [None, None]
+
+    def draw_effects(self, axis: int, rule: Effects) -> float:
+        """Draw an effect for every row (column) and put it into the residual; returns the sum of their squares."""
+        old, limit = self.effects[axis], self.engine.grid.limit
+        if old is None:
+            old = np.zeros(self.shape[axis], np.int32)
+        n, l = self.buffers(axis, 1)
+        self.gather(axis, np.zeros(self.shape[1 - axis], np.uint8), n, l)
+        change, weights, draw = np.empty_like(old), self.own_weights(axis), (rule.kappa, rule.tau, limit, *rule.key)
+        self.engine.threads.run(sample.effects, self.row_ranges(axis), n, l, weights, old, *draw, change)
+        new = self.effects[axis] = old + change
+        self._shift_effects(axis, change)
+        self._sums, self._known_squares = [None, None], None
+        return float(np.square(new * self.engine.grid.step).sum())
+
+    def restore(
+        self, templates: list[Template], row_labels: list[Labels], col_labels: list[Labels],
+        effects: Sequence[NDArray[np.int32] | None] = (None, None),
+    ) -> None:  # fmt: skip
+        """Put these stencils (and effects) into the residual of a state that has none."""
+        for axis, each in enumerate(effects):
+            if each is not None:
+                self.effects[axis] = each.copy()
+                self._shift_effects(axis, each)
+        self._sums, self._known_squares = [None, None], None
+        for T, c, d in zip(templates, row_labels, col_labels, strict=True):
+            self.begin(len(self.templates), (T.shape[0], T.shape[1]))
+            for axis, labels in enumerate((c, d)):
+                self.set_labels(axis, labels)
+            self.end(T)
+
+    def predict_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The model at the cells (rows[p], cols[p]), on the scale of the data."""
+        ticks = np.zeros(len(rows), np.int64)
+        for T, c, d in zip(self.templates, self.row_labels, self.col_labels, strict=True):
+            add_at(rows, cols, c, d, T, ticks)
+        for each, where in zip(self.effects, (rows, cols), strict=True):
+            if each is not None:
+                ticks += each[where]
+        return np.asarray(ticks * self.engine.grid.step + self.engine.grid.offset)
 
     def stencils(self, first: int = 0) -> StencilSum:
         """The model as it stands, from stencil number `first` on (without the current one, if one has been begun)."""
@@ -212,14 +265,19 @@ class State(ABC):
             for p in range(first, len(self.templates))
             if p != self.current
         ]
-        return StencilSum(self.shape, grid.offset, tuple(parts), obs.empty(0), obs.empty(1))
+        both = [None if each is None or first else grid.values(each) for each in self.effects]
+        return StencilSum(self.shape, grid.offset, tuple(parts), obs.empty(0), obs.empty(1), *both)
+
+    def forget_sums(self, axis: int) -> None:
+        """The labels of the other axis have changed: sums along this one are out of date."""
+        self._sums[axis] = None
 
     def sums(self, axis: int) -> Sums:
         """n and l of every row (column) by the clusters of the other axis."""
         cached = self._sums[axis]
         if cached is None:
-            n, l = self._buffers(axis, self.k[1 - axis])
-            self._gather(axis, self.labels[1 - axis], n, l)
+            n, l = self.buffers(axis, self.k[1 - axis])
+            self.gather(axis, self.labels[1 - axis], n, l)
             cached = self._sums[axis] = (n, l)
         return cached
 
@@ -228,6 +286,10 @@ class State(ABC):
     @abstractmethod
     def _shift(self, stencil: int, sign: int) -> None:
         """Add (+1) stencil number `stencil` to the residual or subtract it (-1), at once or on the next pass."""
+
+    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        """Subtract the change of each row's (column's) effect from its residuals, in both orders."""
+        raise InputError(f"engine={self.engine.name!r} has no continuous effects: use effects='stencils' or None")
 
     @abstractmethod
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
@@ -245,93 +307,50 @@ class State(ABC):
         """Pieces, in a fixed order, of the sum of squared residuals in ticks."""
 
     @abstractmethod
-    def _table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """cost[i, a]: squared distance of row i to the centre V[:, a] over observed cells, less a constant."""
 
     @abstractmethod
-    def _lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """The residuals of these rows (columns) as the columns of a table, 0 where nothing is observed."""
 
     # -- shared work ------------------------------------------------------------------------------------------
 
-    def _gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+    def _row_squares(self) -> NDArray[np.float64]:
+        """`_squares`, computed again only after the residual has changed."""
+        if self._known_squares is None:
+            self._known_squares = self._squares()
+        return self._known_squares
+
+    def own_weights(self, axis: int) -> NDArray[np.int32] | None:
+        """Weights that each row's sums are still to be multiplied by (those of columns have them in already)."""
+        return self.row_weights if axis == 0 else None
+
+    def _partners(self, axis: int) -> NDArray[np.int32] | None:
+        """Weights by which the partners of a row (column) count in its sums: the rows' own, in those of columns."""
+        return self.row_weights if axis == 1 else None
+
+    def _assigner(self, axis: int, rule: Nearest | Blocked, T: NDArray[np.float64], n: Table, l: Table) -> Assigner:
+        """Work that labels rows lo .. hi, adds them to N, L and counts, and returns how many labels changed."""
+        labels, weights = self.labels[axis], self.own_weights(axis)
+        if isinstance(rule, Nearest):
+            head = n, l, weights, T, rule.curvature, self.uniform
+            return lambda lo, hi, *tables: assign.nearest(lo, hi, *head, labels, *tables)
+        draw = n, l, weights, T, rule.log_prior, rule.precision, *rule.key
+        return lambda lo, hi, *tables: sample.blocked(lo, hi, *draw, labels, *tables)
+
+    def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
         self.engine.threads.map(self._gatherer(axis, labels, n, l), self._pass_ranges(axis))
 
-    def _cluster_all_coordinates(self, axis: int, generator: np.random.Generator, max_iter: int) -> Labels:
-        k = min(self.k[axis], self.shape[axis])
-        V = self._lines(axis, np.sort(generator.choice(self.shape[axis], size=k, replace=False)))
-        labels: Labels | None = None
-        for _ in range(max_iter):
-            new = np.argmin(self._table_costs(axis, V), axis=1).astype(label_type(self.k[axis]))
-            if labels is not None and np.array_equal(new, labels):
-                break
-            labels = new
-            n, l = np.zeros((2, self.shape[1 - axis], k), dtype=np.int64)
-            self._gather(1 - axis, labels, n, l)
-            V = kmeans.means(n, l)
-        assert labels is not None
-        return labels
-
-    def _cluster_sketch(self, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int) -> Labels:
-        others, k = self.shape[1 - axis], self.k[1 - axis]
-        if self.engine.observations.is_complete:
-            groups = kmeans.signed_groups(others, self.shape[axis], generator)
-            n, l = np.zeros((2, self.shape[axis], groups.k), dtype=np.int64)
-        else:
-            groups = kmeans.plain_groups(others, k, generator)
-            n, l = self._buffers(axis, groups.k)
-            self._sums[axis] = None  # they were in the same arrays
-        self._gather(axis, groups.labels, n, l)
-        n, l = groups.combine(n, l)
-        ranges = self._row_ranges(axis)
-        threads, k = self.engine.threads, self.k[axis]
-        return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, groups.signed, kmeans.TRIALS)
-
-    def _reseed(self, axis: int, rule: Rule, T: NDArray[np.float64], tables: Tables) -> Tables:
-        """Give each empty cluster the row that gains most by being alone; the cost can only fall."""
-        n, l = self.sums(axis)
-        labels, counts = self.labels[axis], tables.counts.copy()
-        gains = np.empty(len(labels))
-        self.engine.threads.run(
-            assign.misfits, self._row_ranges(axis), n, l, T, rule.curvature, rule.shrinkage, labels, gains
-        )
-        empty = list(np.flatnonzero(counts == 0))
-        moved = 0
-        for row in np.argsort(-gains, kind="stable")[: 4 * len(empty)]:
-            if not empty or gains[row] <= 0:
-                break
-            if counts[labels[row]] > 1:
-                counts[labels[row]] -= 1
-                labels[row] = empty.pop(0)
-                counts[labels[row]] += 1
-                moved += 1
-        if not moved:
-            return tables
-        again = self.tables(axis)
-        return Tables(again.N, again.L, again.counts, tables.moved + moved)
-
-    def _row_ranges(self, axis: int) -> list[Range]:
+    def row_ranges(self, axis: int) -> list[Range]:
         """Ranges for work that costs about the same for every row (column)."""
         return self.engine.threads.split_evenly(self.shape[axis], self.k[0] * self.k[1])
 
-    def _buffers(self, axis: int, k: int) -> Sums:
-        """Arrays for the sums of one axis, kept from pass to pass."""
+    def buffers(self, axis: int, k: int) -> Sums:
+        """Arrays for the sums of one axis, in place of those that were there."""
+        self._sums[axis] = None
         kept = self._kept[axis]
         if kept is None or kept[0].shape[1] != k:
             shape = (self.shape[axis], k)
             kept = self._kept[axis] = (np.zeros(shape, np.int64), np.zeros(shape, np.int64))
         return kept
-
-
-def _own_first(T: NDArray[Any], axis: int) -> NDArray[Any]:
-    return T if axis == 0 else T.T
-
-
-def _empty_tables(k: tuple[int, int]) -> tuple[Table, Table, Table]:
-    return np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k[0], np.int64)
-
-
-def _reduce(parts: list[tuple[Table, Table, Table, int]], axis: int) -> Tables:
-    """Add up the tables of all ranges: whole numbers, so the order does not matter."""
-    N, L, counts = (np.sum(list(part), axis=0) for part in list(zip(*parts, strict=True))[:3])
-    return Tables(_own_first(N, axis), _own_first(L, axis), counts, sum(part[3] for part in parts))

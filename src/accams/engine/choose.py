@@ -32,13 +32,17 @@ def choose(observations: Observations, name: str) -> str:
 
 def make_engine(
     observations: Observations, name: str, n_stencils: int, n_threads: int | None = None, *,
-    chunk_size: int | None = None, offset: float | None = None,
+    chunk_size: int | None = None, offset: float | None = None, row_weights: bool = False,
+    callers: int = 1,
 ) -> Engine:  # fmt: skip
-    """An engine for these observations, ready for `n_stencils` stencils."""
+    """An engine for these observations, ready for `n_stencils` stencils and, if asked, for weights of rows.
+
+    `callers` is the number of threads that will use it at once.
+    """
     from accams.engine.cpu import CpuEngine
     from accams.engine.dense import DenseEngine
     from accams.engine.graph import GraphEngine
 
     kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine}
-    grid = Grid.of(observations, n_stencils, offset)
-    return kinds[choose(observations, name)](observations, grid, Threads(n_threads, chunk_size))
+    grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
+    return kinds[choose(observations, name)](observations, grid, Threads(n_threads, chunk_size, callers))

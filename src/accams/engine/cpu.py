@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.base import Engine, Table
+from accams.engine.base import Engine
 from accams.engine.residual import NONE, ResidualState, Shift
+from accams.engine.tables import Table
 from accams.engine.threads import Range
 from accams.kernels import order as orders
 from accams.kernels import sparse
@@ -39,7 +40,7 @@ class CpuEngine(Engine):
         obs = self.observations
         weights: list[NDArray[np.int32] | None] = [None, None]
         if obs.stored_weights is not None:
-            by_row = obs.stored_weights
+            by_row = self.grid.weight_ticks(obs)
             weights = [by_row, self.to_column_order(by_row)]
         self.orders = [
             Order(starts, index, w, self.threads.split(starts))
@@ -73,7 +74,8 @@ class CpuState(ResidualState):
         self.resid = engine.values_in_ticks()
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
-        return self._summer(axis, self.resid[axis], self.engine.orders[axis].weights, self._due(axis), labels, n, l)
+        weights = self.engine.orders[axis].weights
+        return self._summer(axis, self.resid[axis], weights, self._due(axis), labels, n, l, self._partners(axis))
 
     def _pass_ranges(self, axis: int) -> list[Range]:
         return self.engine.orders[axis].ranges
@@ -84,8 +86,9 @@ class CpuState(ResidualState):
         return self.pending[axis].every()
 
     def _summer(
-        self, axis: int, resid: NDArray[np.int32], weights: Any, shifts: list[Shift], labels: Labels, n: Table, l: Table
-    ) -> Work:
+        self, axis: int, resid: NDArray[np.int32], weights: Any, shifts: list[Shift], labels: Labels, n: Table,
+        l: Table, partners: Any = None,
+    ) -> Work:  # fmt: skip
         """One pass: add the shifts (at most two) to `resid`, and sum it by `labels` into n and l."""
         order = self.engine.orders[axis]
         (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
@@ -93,7 +96,7 @@ class CpuState(ResidualState):
         if other_a is not None:
             codes = np.empty(len(labels), dtype=np.uint32)
             sparse.pack(other_a, other_b, labels, codes)
-        args = order.starts, order.index, resid, weights, own_a, T_a, own_b, T_b, codes, n, l
+        args = order.starts, order.index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, l
         return lambda lo, hi: sparse.gather(lo, hi, *args)
 
     def _squares(self) -> NDArray[np.float64]:
@@ -102,7 +105,7 @@ class CpuState(ResidualState):
         self.engine.threads.run(sparse.squares, order.ranges, order.starts, self.resid[0], order.weights, out)
         return out
 
-    def _table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         self._apply(axis, self.pending[axis].every())
         order, cost = self.engine.orders[axis], np.zeros((self.shape[axis], V.shape[1]))
         self.engine.threads.run(
@@ -118,12 +121,18 @@ class CpuState(ResidualState):
         )
         return cost
 
-    def _lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         self._apply(axis, self.pending[axis].every())
         order, out = self.engine.orders[axis], np.zeros((len(positions), self.shape[1 - axis]))
         for line, position in zip(out, positions, strict=True):
             sparse.spread(position, order.starts, order.index, self.resid[axis], line)
         return np.ascontiguousarray(out.T)
+
+    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        own, other = self.engine.orders[axis], self.engine.orders[1 - axis]
+        self.engine.threads.run(sparse.shift_own, own.ranges, own.starts, self.resid[axis], change)
+        args = other.starts, other.index, self.resid[1 - axis], change
+        self.engine.threads.run(sparse.shift_partner, other.ranges, *args)
 
     def _apply(self, axis: int, shifts: list[Any]) -> None:
         order = self.engine.orders[axis]

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from accams.engine.base import Engine, Table
+from accams.engine.base import Engine
 from accams.engine.residual import NONE, ResidualState
+from accams.engine.tables import Table
 from accams.engine.threads import Range
 from accams.errors import InputError
 from accams.kernels import dense
@@ -37,7 +38,7 @@ class DenseEngine(Engine):
         self.ranges = [self.threads.split_evenly(obs.shape[axis], obs.shape[1 - axis], LEAST) for axis in (0, 1)]
         self.weights: list[NDArray[Any] | None] = [None, None]
         if obs.stored_weights is not None:
-            self.weights = _both_orders(self._spread(obs.stored_weights))
+            self.weights = _both_orders(self._spread(self.grid.weight_ticks(obs)))
         elif not obs.is_complete:
             self.weights = _both_orders(self._spread(np.ones(obs.nnz, dtype=np.uint8)))
 
@@ -71,9 +72,10 @@ class DenseState(ResidualState):
         weights, pending = self.engine.weights[axis], self.pending[axis]
         self._apply(axis, pending.all_but_two())
         a, b = [*pending.every(), NONE, NONE][:2]
-        args = self.resid[axis], weights, *a, *b, labels, n, l
+        partners = self._partners(axis)
+        args = self.resid[axis], weights, partners, *a, *b, labels, n, l
         if weights is None:
-            n[:] = np.bincount(labels, minlength=n.shape[1])
+            n[:] = np.bincount(labels, weights=partners, minlength=n.shape[1])
         return lambda lo, hi: dense.gather(lo, hi, *args)
 
     def _pass_ranges(self, axis: int) -> list[Range]:
@@ -85,7 +87,7 @@ class DenseState(ResidualState):
         self.engine.threads.run(dense.squares, self.engine.ranges[0], self.resid[1], self.engine.weights[1], out)
         return out
 
-    def _table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         self._apply(axis, self.pending[axis].every())
         X, W = self.resid[axis], self.engine.weights[axis]
         cost, V2 = np.empty((self.shape[axis], V.shape[1])), V * V
@@ -104,11 +106,15 @@ class DenseState(ResidualState):
             self.engine.threads.map(run, tiles)
         return cost
 
-    def _lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         self._apply(axis, self.pending[axis].every())
         lines = self.resid[axis][:, positions].astype(np.float64)
         weights = self.engine.weights[axis]
         return lines if weights is None else lines * (weights[:, positions] > 0)
+
+    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        self.resid[axis] -= change
+        self.resid[1 - axis] -= change[:, None]
 
     def _apply(self, axis: int, shifts: list[Any]) -> None:
         for shift in shifts:

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.weights import to_ticks
-from accams.engine.base import Table
+from accams.engine.base import State
 from accams.engine.cpu import CpuEngine, CpuState, Work
+from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import cross, sparse
 from accams.model.stencils import Labels
@@ -64,6 +65,13 @@ class GraphState(CpuState):
     def __init__(self, engine: GraphEngine) -> None:
         super().__init__(engine)
         self._gram: dict[tuple[int, int], float] = {}
+
+    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        State._shift_effects(self, axis, change)  # refuses: effects of blanks are in no residual
+
+    def set_row_weights(self, weights: NDArray[np.float64]) -> None:
+        """Refuses: sums over blanks know nothing of row weights."""
+        raise InputError("engine='graph' has no noise per row: set row_noise=None")
 
     def _shift(self, stencil: int, sign: int) -> None:
         super()._shift(stencil, sign)
@@ -134,7 +142,7 @@ class GraphState(CpuState):
                 total += self._gram[pair] * (1.0 if q == p else 2.0)
         return total
 
-    def _table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         self._apply(axis, self.pending[axis].every())
         engine, order, extra = self.engine, self.engine.orders[axis], self.engine.extra[axis]
         parts = np.zeros((2, self.shape[axis], V.shape[1]))
@@ -147,14 +155,14 @@ class GraphState(CpuState):
         for _, own, other, T in self._active(axis):
             sums = np.zeros((T.shape[1], V.shape[1]))
             cross.cross_sums(other, V, sums)
-            engine.threads.run(cross.add_by_label, self._row_ranges(axis), own, 2.0 * engine.blank * (T @ sums), cost)
+            engine.threads.run(cross.add_by_label, self.row_ranges(axis), own, 2.0 * engine.blank * (T @ sums), cost)
         return np.asarray(cost)
 
-    def _lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         blanks = np.full((self.shape[1 - axis], len(positions)), -float(self.engine.offset))
         for _, own, other, T in self._active(axis):
             blanks -= T[own[positions]][:, other].T
-        stored = super()._lines(axis, positions)
+        stored = super().lines(axis, positions)
         order = self.engine.orders[axis]
         for column, position in enumerate(positions):
             where = order.index[order.starts[position] : order.starts[position + 1]]

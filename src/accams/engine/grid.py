@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.data.weights import power_of_two_above
+from accams.data.weights import power_of_two_above, to_ticks
 
 VALUE_BITS = 22  # a value uses this many bits, about as precise as the range in single precision
 MAX_TICK = 2**31 - 1
 BLOCK = 1 << 16
+ROW_WEIGHT_BITS = 10
+ROW_TOTAL_BITS = 37  # all weights times their row's weight, if those are one on average
+WEIGHT_TOTAL_BITS = 28  # all weights of observations, where rows have weights too
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Grid:
         No template entry may be larger, in ticks; then no sum of all stencils can overflow. Up to about 500 stencils
         that is at least the range of the data; beyond, very large entries are left to the next stencils.
     weight_step : float
-        The same for weights, which are on their grid already.
+        The same for weights. Those of the observations are on such a grid already; with row weights it is a coarser
+        one, which leaves room for them.
     """
 
     step: float
@@ -44,14 +48,27 @@ class Grid:
     weight_step: float = 1.0
 
     @classmethod
-    def of(cls, observations: Observations, n_stencils: int, offset: float | None = None) -> Grid:
+    def of(
+        cls, observations: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False
+    ) -> Grid:
         """The grid for a fit of `n_stencils` stencils; the offset is the mean unless given."""
         low, high = observations.value_range
         centre = observations.mean() if offset is None else offset
         span = abs(high) or 1.0 if low == high == centre else max(high - centre, centre - low)
         step = power_of_two_above(span) * 2.0**-VALUE_BITS
         limit = min(2**24, (MAX_TICK - 2 ** (VALUE_BITS + 1)) // (n_stencils + 1))
-        return cls(step, float(np.rint(centre / step) * step), limit, observations.weight_step)
+        weight_step = observations.weight_step
+        if row_weights and observations.stored_weights is not None:
+            weight_step = max(weight_step, power_of_two_above(observations.total_weight()) * 2.0**-WEIGHT_TOTAL_BITS)
+        return cls(step, float(np.rint(centre / step) * step), limit, weight_step)
+
+    def weight_ticks(self, observations: Observations) -> NDArray[np.int32]:
+        """The weights of observations that have some, in steps."""
+        stored = observations.stored_weights
+        assert stored is not None
+        if self.weight_step == observations.weight_step:
+            return stored
+        return to_ticks(stored, self.weight_step / observations.weight_step)
 
     def ticks_of(self, values: NDArray[np.floating]) -> NDArray[np.int32]:
         """Values less the offset, in ticks."""
@@ -65,6 +82,12 @@ class Grid:
     def values(self, T: NDArray[np.int32]) -> NDArray[np.float32]:
         """A template in ticks as numbers on the scale of the data."""
         return (T * self.step).astype(np.float32)
+
+
+def row_weight_step(observations: Observations, grid: Grid) -> float:
+    """The step for weights of rows, so that sums of weight times row weight times residual stay within 64 bits."""
+    ticks = observations.total_weight() / grid.weight_step
+    return max(2.0**-ROW_WEIGHT_BITS, power_of_two_above(ticks) * 2.0**-ROW_TOTAL_BITS)
 
 
 def _in_blocks(

@@ -39,7 +39,7 @@ def cluster(
 
         def run(lo: int, hi: int, T: NDArray[np.float64] = T) -> tuple[Ints, Ints, int]:
             N, L, counts = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), np.zeros(k, np.int64)
-            moved = assign.nearest(lo, hi, n, l, T, 1.0, uniform, labels, N, L, counts)
+            moved = assign.nearest(lo, hi, n, l, None, T, 1.0, uniform, labels, N, L, counts)
             return N, L, int(moved)
 
         parts = threads.map(run, ranges)

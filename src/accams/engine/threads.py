@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,16 @@ class Threads:
         None takes all cores that this process may use.
     chunk_size : int or None
         Entries per range; None balances by the number of threads.
+    callers : int
+        How many threads may call at once; each gets `n_threads`.
     """
 
-    def __init__(self, n_threads: int | None = None, chunk_size: int | None = None) -> None:
+    def __init__(self, n_threads: int | None = None, chunk_size: int | None = None, callers: int = 1) -> None:
         self.n_threads = n_threads or available_cores()
         self.chunk_size = chunk_size
+        self.callers = callers
         self._pool: ThreadPoolExecutor | None = None
+        self._lock = Lock()
 
     def split(self, starts: NDArray[np.int64], least: int = 1) -> list[Range]:
         """Ranges of rows with about equally many entries; row i has the entries starts[i] .. starts[i+1].
@@ -63,8 +68,11 @@ class Threads:
         """The results of ``function(lo, hi)`` in the order of the ranges."""
         if len(ranges) == 1 or self.n_threads == 1:
             return [function(lo, hi) for lo, hi in ranges]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_threads - 1, thread_name_prefix="accams")
+        with self._lock:
+            if self._pool is None:
+                size = (self.n_threads - 1) * self.callers
+                self._pool = ThreadPoolExecutor(size, thread_name_prefix="accams")
+            pool = self._pool
         todo, results = deque(range(len(ranges))), [None] * len(ranges)
 
         def work() -> None:
@@ -75,7 +83,7 @@ class Threads:
                     return
                 results[piece] = function(*ranges[piece])
 
-        helpers = [self._pool.submit(work) for _ in range(min(self.n_threads, len(ranges)) - 1)]
+        helpers = [pool.submit(work) for _ in range(min(self.n_threads, len(ranges)) - 1)]
         try:
             work()  # this thread takes its share: nobody waits for another to wake up
         finally:

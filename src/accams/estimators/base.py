@@ -90,6 +90,13 @@ class StencilEstimator(Parameters):
         """Fitted attributes that a saved model keeps."""
         raise NotImplementedError
 
+    def _more_to_save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Header entries and tensors that this kind of model needs beside its stencils."""
+        return {}, {}
+
+    def _load_more(self, header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:
+        """Take up what `_more_to_save` gave."""
+
     def _keep_input(self, X: Any, y: ArrayLike | None, observations: Observations) -> None:
         """Set what every fitted model knows of the data it was given."""
         self.row_index_, self.col_index_ = observations.row_index, observations.col_index

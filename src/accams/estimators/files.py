@@ -13,20 +13,20 @@ from accams.data.ids import Index
 from accams.errors import InputError, ModelFileError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.base import StencilEstimator
+from accams.estimators.bayesian import BayesianACCAMS
+from accams.estimators.encoding import decoded, encoded_parameters
 from accams.model import file
 from accams.model.stencils import StencilSum
 
-CLASSES: dict[str, type[StencilEstimator]] = {"ACCAMS": ACCAMS}
+CLASSES: dict[str, type[StencilEstimator]] = {"ACCAMS": ACCAMS, "BayesianACCAMS": BayesianACCAMS}
 
 
 def save(estimator: StencilEstimator, path: str | Path) -> None:
     """Write a fitted estimator: model, ids, parameters and what the fit reported."""
-    given = {name: _encoded(value) for name, value in estimator.get_params().items() if name != "callbacks"}
-    parameters = {name: value for name, value in given.items() if _is_json(value)}
     names = getattr(estimator, "feature_names_in_", None)
     header: dict[str, Any] = {
         "class": type(estimator).__name__,
-        "parameters": parameters,
+        "parameters": encoded_parameters(estimator, ("callbacks",)),
         "value_range": list(estimator.value_range_),
         "training": estimator._summary(),
         "feature_names": None if names is None else names.tolist(),
@@ -36,7 +36,8 @@ def save(estimator: StencilEstimator, path: str | Path) -> None:
         header[f"{side}_ids"], part = _pack_ids(index)
         if part is not None:
             tensors[f"{side}_ids"] = part
-    file.save(path, estimator.stencils_, header, tensors)
+    more, parts = estimator._more_to_save()
+    file.save(path, estimator.stencils_, {**header, **more}, {**tensors, **parts})
 
 
 def load(path: str | Path) -> Any:
@@ -66,7 +67,7 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     if cls is None:
         raise ValueError(f"unknown kind of model {header['class']!r}")
     known = cls._get_param_names()
-    estimator = cls(**{k: _decoded(v) for k, v in header["parameters"].items() if k in known})
+    estimator = cls(**{k: decoded(v) for k, v in header["parameters"].items() if k in known})
     estimator.stencils_ = stencils
     low, high = header["value_range"]
     estimator.value_range_ = (float(low), float(high))
@@ -78,6 +79,7 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     for name, value in header["training"].items():
         if name.endswith("_"):
             setattr(estimator, name, value)
+    estimator._load_more(header, tensors)
     return estimator
 
 
@@ -111,26 +113,3 @@ def _unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
     if len(index) != size:
         raise ValueError("its ids do not fit its labels")
     return index
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _encoded(value: Any) -> Any:
-    """JSON knows neither tuples nor NumPy's numbers."""
-    if isinstance(value, tuple):
-        return {"tuple": [_encoded(x) for x in value]}
-    if isinstance(value, list):
-        return [_encoded(x) for x in value]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return tuple(_decoded(x) for x in value["tuple"])
-    return [_decoded(x) for x in value] if isinstance(value, list) else value

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from accams.fit.backfit import Step
+from accams.fit.sample import Sweep
 
 PATIENCE = 2.0  # seconds before a bar is worth showing
 
@@ -39,17 +40,23 @@ class ProgressBar:
             self._bar.stop()
 
     def update(self, step: Step, n_sweeps: int) -> None:
-        """Show what has been reached."""
-        if self.show is False or (self._bar is None and step.seconds < PATIENCE and self.show == "auto"):
+        """Show what has been reached, after a stencil of ACCAMS."""
+        name = self.what if step.sweep == 0 else f"relearning {step.sweep}"
+        done = step.sweep * step.n_stencils + step.stencil + 1
+        self._show(name, done, n_sweeps * step.n_stencils, f"rmse {step.rmse:.4f}", step)
+
+    def update_sweep(self, sweep: Sweep) -> None:
+        """The same after a sweep of the sampler; without a planned end, the bar only says that something happens."""
+        error = f"rmse {sweep.rmse:.4f}, sigma {sweep.sigma:.4g}"
+        self._show(sweep.phase, sweep.sweep, sweep.n_sweeps, error, sweep)
+
+    def _show(self, name: str, done: int, total: int | None, error: str, report: Step | Sweep) -> None:
+        if self.show is False or (self._bar is None and report.seconds < PATIENCE and self.show == "auto"):
             return
         if self._bar is None and not self._start():
             return
-        error = f"rmse {step.rmse:.4f}"
-        if step.validation_rmse is not None:
-            error += f", validation {step.validation_rmse:.4f}"
-        name = self.what if step.sweep == 0 else f"relearning {step.sweep}"
-        done = step.sweep * step.n_stencils + step.stencil + 1
-        total = n_sweeps * step.n_stencils
+        if report.validation_rmse is not None:
+            error += f", validation {report.validation_rmse:.4f}"
         self._bar.update(self._task, description=name, completed=done, total=total, error=error)
 
     def _start(self) -> bool:

@@ -10,9 +10,11 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.base import Rule, State, Tables, Template
+from accams.engine.base import State
 from accams.engine.grid import Grid
 from accams.engine.kmeans import Init
+from accams.engine.rules import Nearest, Template
+from accams.engine.tables import Tables
 from accams.fit.keys import Purpose, generator
 from accams.model.stencils import Labels
 
@@ -144,9 +146,9 @@ def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Templat
     return T, explained, iterations
 
 
-def rule(T: Template, grid: Grid, settings: Settings) -> Rule:
+def rule(T: Template, grid: Grid, settings: Settings) -> Nearest:
     """The assignment that lowers the penalised error for this template."""
-    return Rule("nearest", T, 1.0 / settings.learning_rate, settings.shrinkage / grid.weight_step)
+    return Nearest(T, 1.0 / settings.learning_rate, settings.shrinkage / grid.weight_step)
 
 
 def best_template(tables: Tables, grid: Grid, settings: Settings) -> tuple[Template, float]:

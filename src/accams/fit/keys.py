@@ -14,11 +14,28 @@ class Purpose(IntEnum):
 
     SEEDING = 1
     VALIDATION = 2
+    LABELS = 3
+    ROW_WEIGHTS = 4
+    SWEEP = 5
+    START = 6
+    EFFECTS = 7
+    CALIBRATION = 8
+    PROBES = 9
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
     """The counter-based generator of this seed, purpose and key (sweep, stencil, attempt, ...)."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, int(purpose), len(key), *key])))
+
+
+def key_of(seed: int, purpose: Purpose, *key: int) -> tuple[int, int]:
+    """Two words that name the stream of random numbers of this seed, purpose and key, for kernels.
+
+    62 bits each, so that kernels see one type for all of them, and small numbers can be added to the second word to
+    name more streams.
+    """
+    first, second = np.random.SeedSequence([seed, int(purpose), len(key), *key]).generate_state(2, np.uint64)
+    return int(first) >> 2, int(second) >> 2
 
 
 def seed_of(random_state: object) -> int:

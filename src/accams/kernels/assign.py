@@ -11,12 +11,12 @@ BLOCK = 64  # rows whose costs are computed together, so that the inner loop run
 
 
 @kernel
-def nearest(lo, hi, n, l, T, curvature, uniform, labels, N, L, counts):
+def nearest(lo, hi, n, l, row_weights, T, curvature, uniform, labels, N, L, counts):
     """Give each row of [lo, hi) its cheapest label and add its sums to the block tables.
 
     cost(i, a) = sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]; the first of equals wins. `uniform`
-    says that all rows have the same n, which halves the work. `labels` is changed in place; N, L and counts are added
-    to. Returns how many labels changed.
+    says that all rows have the same n, which halves the work; `row_weights` is None or what each row counts for.
+    `labels` is changed in place; N, L and counts are added to. Returns how many labels changed.
     """
     k_own, k_other = T.shape
     mass = np.zeros((k_other, BLOCK))
@@ -66,21 +66,23 @@ def nearest(lo, hi, n, l, T, curvature, uniform, labels, N, L, counts):
                 moved += 1
                 labels[start + i] = a
             counts[a] += 1
+            w = 1 if row_weights is None else np.int64(row_weights[start + i])
             for b in range(k_other):
-                N[a, b] += n[start + i, b]
-                L[a, b] += l[start + i, b]
+                N[a, b] += w * n[start + i, b]
+                L[a, b] += w * l[start + i, b]
     return moved
 
 
 @kernel
-def block_tables(lo, hi, n, l, labels, N, L, counts):
+def block_tables(lo, hi, n, l, row_weights, labels, N, L, counts):
     """Add the sums of rows [lo, hi) to the block tables of the labels they have."""
     for i in range(lo, hi):
         a = labels[i]
         counts[a] += 1
+        w = 1 if row_weights is None else np.int64(row_weights[i])
         for b in range(n.shape[1]):
-            N[a, b] += n[i, b]
-            L[a, b] += l[i, b]
+            N[a, b] += w * n[i, b]
+            L[a, b] += w * l[i, b]
 
 
 @kernel

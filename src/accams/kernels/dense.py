@@ -23,10 +23,11 @@ def expand(lo, width, own, T, out):
 
 
 @kernel
-def gather(lo, hi, resid, weights, own_a, other_a, T_a, own_b, other_b, T_b, labels, n, l):
+def gather(lo, hi, resid, weights, partners, own_a, other_a, T_a, own_b, other_b, T_b, labels, n, l):
     """Add up to two shifts to the residual and sum it by the other axis's clusters.
 
-    l (out) as in the sparse kernel; n (out) only with weights: without, it is the same for every row.
+    l (out) as in the sparse kernel; n (out) only with weights: without, it is the same for every row. `partners` is
+    None or one whole number per line of `resid` that multiplies its weights.
     """
     k = l.shape[1]
     sums = np.zeros((k, TILE), np.int64)
@@ -54,15 +55,19 @@ def gather(lo, hi, resid, weights, own_a, other_a, T_a, own_b, other_b, T_b, lab
                 for i in range(width):
                     x[i] += b[i]
             s = sums[labels[o]]
-            if weights is None:
-                for i in range(width):
-                    s[i] += x[i]
-            else:
+            each = np.int64(1) if partners is None else np.int64(partners[o])
+            if weights is not None:
                 w = weights[o, start : start + width]
                 m = mass[labels[o]]
                 for i in range(width):
-                    s[i] += np.int64(w[i]) * x[i]
-                    m[i] += w[i]
+                    s[i] += each * w[i] * x[i]
+                    m[i] += each * w[i]
+            elif partners is not None:
+                for i in range(width):
+                    s[i] += each * x[i]
+            else:
+                for i in range(width):
+                    s[i] += x[i]
         for i in range(width):
             for b in range(k):
                 l[start + i, b] = sums[b, i]

@@ -8,7 +8,7 @@ from typing import Any
 import numba
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile `function` for plain arrays: serial, without the GIL, cached on disk where that is possible.
 
     Kernels take a range of rows and are spread over threads by the caller. The cache sits beside the source
@@ -16,7 +16,12 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     every process.
     """
     try:
-        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=True)
+        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=True, **options)
     except RuntimeError:  # numba found no folder that it may write to
-        compiled = numba.njit(function, nogil=True)
+        compiled = numba.njit(function, nogil=True, **options)
     return compiled
+
+
+def contracted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel in which a product and a sum may become one instruction; nothing else about its numbers is relaxed."""
+    return kernel(function, fastmath={"contract"})

@@ -1,6 +1,8 @@
-"""Predictions of a stencil sum at given cells."""
+"""Predictions of stencil sums at given cells."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from accams.kernels.jit import kernel
 
@@ -19,3 +21,34 @@ def predict_pairs(lo, hi, rows, cols, row_codes, col_codes, flat, starts, widths
         for s in range(starts.size):
             total += flat[starts[s] + widths[s] * r[s] + c[s]]
         out[p] = total
+
+
+@kernel
+def predict_probable(lo, hi, rows, cols, row_shares, col_codes, flat, starts, widths, offset, out):
+    """The same with shares of all labels in place of a row's labels: row_shares[i] has one number per template row.
+
+    The templates' rows stand one after another in row_shares as they do in `flat`. Shares are whole numbers; only
+    their ratios within a template matter.
+    """
+    for p in range(lo, hi):
+        r = row_shares[rows[p]]
+        c = col_codes[cols[p]]
+        total = offset
+        line = 0
+        for s in range(starts.size):
+            stop = starts[s + 1] if s + 1 < starts.size else flat.size
+            top, bottom = 0.0, 0.0
+            for place in range(starts[s] + c[s], stop, widths[s]):
+                share = np.float64(r[line])
+                top += share * flat[place]
+                bottom += share
+                line += 1
+            total += top / bottom
+        out[p] = total
+
+
+@kernel
+def add_at(rows, cols, own, other, T, out):
+    """out[p] += T[own[rows[p]], other[cols[p]]], in whole numbers."""
+    for p in range(rows.size):
+        out[p] += T[own[rows[p]], other[cols[p]]]

@@ -60,12 +60,12 @@ def label_of(code, t_a):
 
 
 @kernel
-def gather(lo, hi, starts, index, resid, weights, own_a, T_a, own_b, T_b, codes, n, l):
+def gather(lo, hi, starts, index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, l):
     """Add up to two shifts to the residual and sum it by the other axis's clusters.
 
     codes[j] holds the other axis's labels, as `pack` makes them; without shifts it is just the label. n[i, b] and
     l[i, b] (out, int64) are the number (or weight) of observations of i whose partner has label b, and their
-    (weighted) sum of residuals.
+    (weighted) sum of residuals. `partners` is None or one whole number per partner that multiplies the weight.
     """
     k = n.shape[1]
     acc = np.zeros((4, k), np.int64)  # four, so that neighbours with one label need not wait for each other
@@ -80,12 +80,16 @@ def gather(lo, hi, starts, index, resid, weights, own_a, T_a, own_b, T_b, codes,
         for run in range(starts[i], starts[i + 1], RUN):
             start = np.uint64(run)  # unsigned: no check for negative indices
             stop = np.uint64(min(run + RUN, starts[i + 1]))
-            if weights is not None:
+            if weights is not None or partners is not None:
                 for p in range(start, stop):
                     code = codes[index[p]]
                     x = shifted(resid[p], code, t_a, t_b)
                     resid[p] = x
-                    w = np.int64(weights[p])
+                    w = np.int64(1)
+                    if weights is not None:
+                        w *= weights[p]
+                    if partners is not None:
+                        w *= partners[index[p]]
                     b = label_of(code, t_a)
                     ni[b] += w
                     li[b] += w * x
@@ -167,3 +171,19 @@ def spread(position, starts, index, resid, out):
     """Write the residuals of one row (or column) into the vector `out`, which is zero elsewhere."""
     for p in range(np.uint64(starts[position]), np.uint64(starts[position + 1])):
         out[index[p]] = resid[p]
+
+
+@kernel
+def shift_own(lo, hi, starts, resid, change):
+    """Subtract each row's change from its residuals."""
+    for i in range(lo, hi):
+        for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+            resid[p] -= change[i]
+
+
+@kernel
+def shift_partner(lo, hi, starts, index, resid, change):
+    """Subtract each partner's change from the residuals of rows [lo, hi)."""
+    for i in range(lo, hi):
+        for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+            resid[p] -= change[index[p]]

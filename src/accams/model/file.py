@@ -16,6 +16,7 @@ from accams.errors import ModelFileError
 from accams.model.stencils import Stencil, StencilSum
 
 FORMAT = 1
+EFFECTS = ("row_effects", "col_effects")
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -32,6 +33,7 @@ def save(
         "col_labels": _stack(model.col_labels, model.shape[1]),
         "unseen_rows": np.asarray(model.unseen_rows, dtype=np.int64),
         "unseen_cols": np.asarray(model.unseen_cols, dtype=np.int64),
+        **{name: getattr(model, name) for name in EFFECTS if getattr(model, name) is not None},
         **(extra or {}),
     }
     about = {
@@ -108,4 +110,5 @@ def _model(tensors: Tensors, header: dict[str, Any]) -> StencilSum:
     ]
     unseen = tensors.pop("unseen_rows"), tensors.pop("unseen_cols")
     m, n = header["shape"]
-    return StencilSum((m, n), float(header["offset"]), tuple(stencils), *unseen)
+    effects = (tensors.pop(name, None) for name in EFFECTS)
+    return StencilSum((m, n), float(header["offset"]), tuple(stencils), *unseen, *effects)

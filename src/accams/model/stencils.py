@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
+from accams.model.codes import Codes, Labels, label_type, position_pairs
 from accams.model.size import model_bits
 
 if TYPE_CHECKING:
     from accams.data.observations import Observations
 
-Labels = NDArray[np.unsignedinteger[Any]]
+__all__ = ["Labels", "Stencil", "StencilSum", "label_type"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Stencil:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StencilSum:
-    """The model: ``offset + sum_l template_l[row_labels_l[i], col_labels_l[j]]``.
+    """The model: ``offset + sum_l template_l[row_labels_l[i], col_labels_l[j]]``, and effects if there are any.
 
     Parameters
     ----------
@@ -60,6 +60,8 @@ class StencilSum:
     unseen_rows, unseen_cols : arrays of positions
         Rows and columns without any training data: they are predicted as the average row (column), like
         position -1.
+    row_effects, col_effects : arrays or None
+        One number more per row and per column, added to the sum (0 for those never seen).
 
     Examples
     --------
@@ -78,6 +80,8 @@ class StencilSum:
     stencils: tuple[Stencil, ...] = ()
     unseen_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     unseen_cols: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_effects: NDArray[np.float32] | None = None
+    col_effects: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", (int(self.shape[0]), int(self.shape[1])))
@@ -93,6 +97,13 @@ class StencilSum:
             if unseen.dtype.kind not in "iu" or (unseen.size and (int(unseen.min()) < 0 or int(unseen.max()) >= size)):
                 raise InputError(f"{name} must be positions between 0 and {size - 1}")
             object.__setattr__(self, name, unseen.astype(np.int64, copy=False))
+        for name, size in (("row_effects", self.shape[0]), ("col_effects", self.shape[1])):
+            each = getattr(self, name)
+            if each is not None:
+                each = np.asarray(each, dtype=np.float32)
+                if each.shape != (size,) or not np.isfinite(each).all():
+                    raise InputError(f"{name} must be {size} finite numbers")
+                object.__setattr__(self, name, each)
 
     # -- parts --------------------------------------------------------------------------------------------
 
@@ -113,8 +124,9 @@ class StencilSum:
 
     @property
     def bits(self) -> float:
-        """Size by the paper's formula: sum of m log2 k_rows + n log2 k_cols + 32 k_rows k_cols."""
-        return model_bits(self.shape, [(s.template.shape[0], s.template.shape[1]) for s in self.stencils])
+        """Size by the paper's formula: sum of m log2 k_rows + n log2 k_cols + 32 k_rows k_cols, and 32 per effect."""
+        effects = sum(32.0 * len(each) for each in (self.row_effects, self.col_effects) if each is not None)
+        return effects + model_bits(self.shape, [(s.template.shape[0], s.template.shape[1]) for s in self.stencils])
 
     def __len__(self) -> int:
         return len(self.stencils)
@@ -144,30 +156,17 @@ class StencilSum:
         Position -1 stands for a row (column) that was never seen: the average of the template rows
         (columns), weighted by how many seen rows (columns) have each label.
         """
-        from accams.kernels.predict import predict_pairs
-
-        i, j = np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(cols))
-        if i.ndim != 1 or j.ndim != 1 or len(i) != len(j) != 1 != len(i):
-            raise InputError(f"rows and columns must be of equal length, but have shapes {i.shape} and {j.shape}")
-        for name, x in (("row", i), ("column", j)):
-            if x.size and x.dtype.kind not in "iu":
-                raise InputError(f"{name} positions must be whole numbers, not {x.dtype}")
-        i, j = (np.ascontiguousarray(x, dtype=np.int64) for x in np.broadcast_arrays(i, j))
-        for name, x, size in (("row", i, self.shape[0]), ("column", j, self.shape[1])):
-            if x.size and (int(x.min()) < -1 or int(x.max()) >= size):
-                raise InputError(f"{name} positions must lie between 0 and {size - 1} (or be -1 for one never seen)")
-        out = np.empty(len(i), dtype=np.float64)
-        predict_pairs(0, len(i), i, j, *self._codes, self.offset, out)
-        return out
+        return self.codes.predict(*position_pairs(rows, cols, self.shape))
 
     def dense(self) -> NDArray[np.float64]:
         """The whole matrix of predictions (m x n numbers: only for matrices that fit in memory)."""
-        out = np.full(self.shape, self.offset)
-        row_codes, col_codes, flat, starts, widths = self._codes
-        for s, stencil in enumerate(self.stencils):
-            size = (stencil.template.shape[0] + 1) * widths[s]
-            padded = flat[starts[s] : starts[s] + size].reshape(-1, widths[s])
-            out += padded[row_codes[:-1, s]][:, col_codes[:-1, s]]
+        out, codes = np.full(self.shape, self.offset), self.codes
+        for p in range(len(self)):
+            out += codes.template(p)[codes.rows[:-1, p]][:, codes.cols[:-1, p]]
+        if codes.row_effects is not None:
+            out += codes.row_effects[:-1, None]
+        if codes.col_effects is not None:
+            out += codes.col_effects[:-1]
         return out
 
     def residual(self, observations: Observations) -> NDArray[np.float64]:
@@ -184,49 +183,8 @@ class StencilSum:
         save(path, self)
 
     @cached_property
-    def _codes(self) -> tuple[Labels, Labels, NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-        """Labels as one line per row and column, padded by the average; templates in one array, padded likewise."""
-        widest = max((max(s.template.shape) for s in self.stencils), default=1)
-        row_codes = _padded_codes(
-            self.row_labels, self.shape[0], self.unseen_rows, [len(t) for t in self.templates], widest
-        )
-        col_codes = _padded_codes(
-            self.col_labels, self.shape[1], self.unseen_cols, [t.shape[1] for t in self.templates], widest
-        )
-        padded = [_with_averages(s, row_codes[:-1, p], col_codes[:-1, p]) for p, s in enumerate(self.stencils)]
-        flat = np.concatenate([t.ravel() for t in padded]) if padded else np.zeros(0)
-        starts = np.cumsum([0, *(t.size for t in padded)])[:-1].astype(np.int64)
-        widths = np.array([t.shape[1] for t in padded], dtype=np.int64)
-        return row_codes, col_codes, flat, starts, widths
-
-
-def label_type(k: int) -> type[np.unsignedinteger[Any]]:
-    """The narrowest type for labels below `k`."""
-    return np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.uint32
-
-
-def _padded_codes(
-    labels: Sequence[Labels], size: int, unseen: NDArray[np.int64], ks: Sequence[int], widest: int
-) -> Labels:
-    """One line of labels per position and one for position -1; label k stands for the average."""
-    codes = np.zeros((size + 1, len(labels)), dtype=label_type(widest + 1))
-    for p, (each, k) in enumerate(zip(labels, ks, strict=True)):
-        codes[:size, p] = each
-        codes[unseen, p] = k
-        codes[size, p] = k
-    return codes
-
-
-def _with_averages(stencil: Stencil, row_codes: Labels, col_codes: Labels) -> NDArray[np.float64]:
-    """The template with one more row and column: the averages over the seen rows and columns."""
-    k_rows, k_cols = stencil.template.shape
-    out = np.zeros((k_rows + 1, k_cols + 1))
-    out[:k_rows, :k_cols] = stencil.template
-    out[k_rows, :k_cols] = _shares(row_codes, k_rows) @ out[:k_rows, :k_cols]
-    out[:, k_cols] = out[:, :k_cols] @ _shares(col_codes, k_cols)
-    return out
-
-
-def _shares(codes: Labels, k: int) -> NDArray[np.float64]:
-    counts = np.bincount(codes, minlength=k + 1)[:k].astype(np.float64)
-    return counts / counts.sum() if counts.sum() else np.full(k, 1.0 / k)
+    def codes(self) -> Codes:
+        """Labels and templates as prediction wants them."""
+        labels, unseen = (self.row_labels, self.col_labels), (self.unseen_rows, self.unseen_cols)
+        effects = self.row_effects, self.col_effects
+        return Codes.of(self.templates, labels, self.shape, unseen, effects, self.offset)

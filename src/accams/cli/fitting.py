@@ -1,0 +1,127 @@
+"""What `accams fit` does: read, split, fit or go on with a fit, save, report."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+
+from accams.cli.report import fit_report
+from accams.data.observations import Observations
+from accams.data.splits import random_split
+from accams.errors import InputError
+from accams.estimators.accams import ACCAMS
+from accams.estimators.bayesian import BayesianACCAMS
+from accams.estimators.encoding import decoded
+from accams.fit import checkpoint
+
+Estimator = ACCAMS | BayesianACCAMS
+out, err = Console(), Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to fit and where to put it.
+
+    Attributes
+    ----------
+    reading : dict
+        How to read the data: arguments of `Observations.from_file`.
+    test : float
+        Share of the entries that is held out.
+    resume : path or None
+        The checkpoint to go on from.
+    go_on : str
+        The command that would go on from a checkpoint of this fit.
+    """
+
+    data: Path
+    output: Path
+    reading: dict[str, Any]
+    test: float
+    quiet: bool
+    resume: Path | None
+    go_on: str
+
+
+def class_of(kind: str) -> type[Estimator]:
+    """The estimator that --model names."""
+    return BayesianACCAMS if kind == "bayes" else ACCAMS
+
+
+def new_estimator(kind: str, paper: bool, parameters: dict[str, Any]) -> Estimator:
+    """An estimator with these parameters, and its own or the paper's defaults."""
+    return BayesianACCAMS.paper(**parameters) if paper else class_of(kind)(**parameters)
+
+
+def resumed_estimator(path: Path, parameters: dict[str, Any]) -> BayesianACCAMS:
+    """The estimator whose fit the checkpoint is of, with a few parameters anew."""
+    there = checkpoint.read_header(path)["about"]["parameters"]
+    known = BayesianACCAMS._get_param_names()
+    old = {name: decoded(value) for name, value in there.items() if name in known}
+    return BayesianACCAMS(**{**old, "checkpoint": str(path), **parameters})
+
+
+def fit_file(job: Job, estimator: Estimator) -> None:
+    """Read, split, fit, save, report."""
+    saved = _check_paths(job, estimator)
+    began = perf_counter()
+    observations = Observations.from_file(job.data, **job.reading)
+    if not job.quiet:
+        out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False)
+    training, held_out = _split(observations, job.test, estimator.random_state)
+    began, before = perf_counter(), _written(saved)
+    with warnings.catch_warnings(record=True) as caught:
+        _fit(estimator, training, job.resume)
+    seconds = perf_counter() - began
+    estimator.save(job.output)
+    if not job.quiet:
+        out.print(fit_report(estimator, held_out, seconds, job.output))
+        if held_out is not None:
+            out.print("[dim]The saved model has not seen the entries held out; --test 0 fits them all.[/]")
+    messages = [str(each.message) for each in caught]
+    for message in messages:
+        err.print("[bold yellow]warning:[/] ", message, sep="", highlight=False, soft_wrap=True)
+    if saved is not None and any(message.startswith("interrupted") for message in messages):
+        there = _written(saved) != before or saved == job.resume
+        hint = f"to go on: {job.go_on}" if there else f"{saved} was not written yet: see --checkpoint-every"
+        err.print(hint, highlight=False, markup=False, soft_wrap=True)
+
+
+def _fit(estimator: Estimator, training: Observations, resume: Path | None) -> None:
+    if resume is None or isinstance(estimator, ACCAMS):
+        estimator.fit(training)
+        return
+    try:
+        estimator.fit(training, resume=resume)
+    except InputError as error:
+        if checkpoint.read_header(resume)["about"]["data"] == checkpoint.fingerprint(training):
+            raise
+        raise InputError(f"{error}; --test, --seed and how the data is read must be as in the first run") from None
+
+
+def _split(observations: Observations, test: float, seed: Any) -> tuple[Observations, Observations | None]:
+    return random_split(observations, test, seed) if test else (observations, None)
+
+
+def _check_paths(job: Job, estimator: Estimator) -> Path | None:
+    """Refuse what would fail only after the fit; returns the path of the checkpoint, if there is to be one."""
+    name = getattr(estimator, "checkpoint", None)
+    saved = None if name is None else Path(name)
+    for path in (job.output, saved):
+        if path is not None and not path.parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} to write {path.name} into")
+    if saved is not None and saved.resolve() == job.output.resolve():
+        raise InputError(f"{job.output} cannot be both the model and the checkpoint: give --output another name")
+    if not 0.0 <= job.test < 1.0:
+        raise InputError(f"--test must be at least 0 and below 1, not {job.test:g}")
+    return saved
+
+
+def _written(path: Path | None) -> int | None:
+    """When the file was written, if it is there."""
+    return path.stat().st_mtime_ns if path is not None and path.is_file() else None

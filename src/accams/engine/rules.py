@@ -1,0 +1,79 @@
+"""How a state is to choose new labels or row weights: plain records, so that they can be compiled, cached and sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Template = NDArray[np.int32]
+Key = tuple[int, int]  # two 64-bit words that name a stream of random numbers
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The label with the lowest cost, sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b].
+
+    T is in ticks; `shrinkage` (in weight ticks) matters only to the rule for empty clusters.
+    """
+
+    T: Template
+    curvature: float = 1.0
+    shrinkage: float = 0.0
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A label drawn given the template T (in ticks), independently for every row.
+
+    log p(a) = log_prior[a] - precision / 2 * cost(i, a), `precision` being that of an observation of weight one unit,
+    in ticks.
+    """
+
+    T: Template
+    log_prior: NDArray[np.float64]
+    precision: float
+    key: Key
+
+
+@dataclass(frozen=True)
+class Collapsed:
+    """Labels drawn one after another with the template integrated out.
+
+    kappa is tau^2 / sigma^2 for one unit of weight, rho = kappa * precision / 2 in the same units as `Blocked`.
+    With `crp`, an empty cluster is opened with weight `concentration`; else every cluster has that much added to its
+    size. `growing`: there is no bound on the number of clusters but the largest that a label can name.
+    """
+
+    kappa: float
+    rho: float
+    concentration: float
+    crp: bool
+    key: Key
+    growing: bool = False
+
+
+@dataclass(frozen=True)
+class RowNoise:
+    """Row precisions w_i ~ Gamma((nu + E_i) / 2, rate (nu + S_i / sigma2) / 2), S_i the row's squared residuals.
+
+    With `normalise` they are scaled so that their mean over the observations is one.
+    """
+
+    nu: float
+    sigma2: float
+    key: Key
+    normalise: bool = False
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effects e_i ~ N(0, tau^2) of rows or columns, given the residuals: kappa as in `Collapsed`, tau in ticks."""
+
+    kappa: float
+    tau: float
+    key: Key
+
+
+Rule = Nearest | Blocked | Collapsed

@@ -1,0 +1,93 @@
+"""First labels of a stencil, and what becomes of clusters that nobody is in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine import kmeans
+from accams.engine.rules import Nearest
+from accams.kernels import assign
+from accams.model.stencils import Labels, label_type
+
+if TYPE_CHECKING:
+    from accams.engine.base import State
+
+
+def cluster(state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int) -> Labels:
+    """Labels of an axis by k-means on its sums over the clusters of the other."""
+    n, l = state.sums(axis)
+    ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
+    return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, state.uniform)
+
+
+def seed(state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int) -> Labels:
+    """Labels of an axis when the other has none yet."""
+    if state.k[axis] == 1:
+        return np.zeros(state.shape[axis], np.uint8)
+    work = _cluster_all_coordinates if init == "random" else _cluster_sketch
+    return work(state, axis, init, generator, max_iter)
+
+
+def fill_empty_clusters(
+    state: State, axis: int, rule: Nearest, T: NDArray[np.float64], counts: NDArray[np.int64]
+) -> int:
+    """Give each empty cluster the row that gains most by being alone, and return how many have moved.
+
+    The cost can only fall.
+    """
+    n, l = state.sums(axis)
+    labels, counts = state.labels[axis], counts.copy()
+    gains = np.empty(len(labels))
+    state.engine.threads.run(
+        assign.misfits, state.row_ranges(axis), n, l, T, rule.curvature, rule.shrinkage, labels, gains
+    )
+    empty = list(np.flatnonzero(counts == 0))
+    moved = 0
+    for row in np.argsort(-gains, kind="stable")[: 4 * len(empty)]:
+        if not empty or gains[row] <= 0:
+            break
+        if counts[labels[row]] > 1:
+            counts[labels[row]] -= 1
+            labels[row] = empty.pop(0)
+            counts[labels[row]] += 1
+            moved += 1
+    return moved
+
+
+def _cluster_all_coordinates(
+    state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int
+) -> Labels:
+    """The paper's row clustering: k random rows as centres, then k-means over all coordinates."""
+    k = min(state.k[axis], state.shape[axis])
+    V = state.lines(axis, np.sort(generator.choice(state.shape[axis], size=k, replace=False)))
+    labels: Labels | None = None
+    for _ in range(max_iter):
+        new = np.argmin(state.table_costs(axis, V), axis=1).astype(label_type(state.k[axis]))
+        if labels is not None and np.array_equal(new, labels):
+            break
+        labels = new
+        n, l = np.zeros((2, state.shape[1 - axis], k), dtype=np.int64)
+        state.gather(1 - axis, labels, n, l)
+        V = kmeans.means(n, l)
+    assert labels is not None
+    return labels
+
+
+def _cluster_sketch(
+    state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int
+) -> Labels:
+    """k-means on random groups of coordinates."""
+    others, k = state.shape[1 - axis], state.k[1 - axis]
+    if state.engine.observations.is_complete:
+        groups = kmeans.signed_groups(others, state.shape[axis], generator)
+        n, l = np.zeros((2, state.shape[axis], groups.k), dtype=np.int64)
+    else:
+        groups = kmeans.plain_groups(others, k, generator)
+        n, l = state.buffers(axis, groups.k)
+    state.gather(axis, groups.labels, n, l)
+    n, l = groups.combine(n, l)
+    ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
+    return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, groups.signed, kmeans.TRIALS)

@@ -1,0 +1,246 @@
+"""From the parameters of BayesianACCAMS and the data to what the fit needs: checked, and in the units of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accams.data.observations import Observations, memory_estimate
+from accams.errors import InputError
+from accams.estimators import checks
+from accams.fit.bayesian import Setup
+from accams.fit.calibrate import N_CHAINS
+from accams.fit.checkpoint import read_header
+from accams.fit.priors import Priors
+from accams.fit.sample import Plan
+
+if TYPE_CHECKING:
+    from accams.estimators.bayesian import BayesianACCAMS
+
+STRUCTURE = 0.4  # share of the data's variance that all templates together have, a priori
+NOISE = 0.45  # share of it that the noise begins with
+ROW_NOISE = 30.0
+EFFECT_CLUSTERS = 20
+VISITS = 20  # per stencil, in backfitting
+MAY_DIFFER = (
+    "callbacks", "checkpoint", "checkpoint_every", "clip", "memory_limit", "n_sweeps", "n_threads", "tol", "verbose"
+)  # fmt: skip
+UNBOUNDED = 8  # clusters to begin with where there is no bound
+MOST_BAYES_CLUSTERS = 255
+
+
+def check(model: BayesianACCAMS) -> None:
+    """Refuse parameters that cannot be, each with one sentence."""
+    checks.whole("n_stencils", model.n_stencils, 1)
+    for name in ("n_chains", "max_draws", "patience", "checkpoint_every"):
+        checks.whole(name, getattr(model, name), 1)
+    for name, low in (("n_sweeps", 1), ("n_burn_in", 0), ("thin", 1)):
+        if not _is_auto(getattr(model, name)):
+            checks.whole(name, getattr(model, name), low)
+    sweeps, burn_in = model.n_sweeps, model.n_burn_in
+    if model.schedule == "gibbs" and not isinstance(sweeps, str) and not isinstance(burn_in, str) and burn_in >= sweeps:
+        raise InputError(f"n_burn_in={model.n_burn_in} leaves none of the n_sweeps={model.n_sweeps} sweeps")
+    if model.n_threads is not None:
+        checks.whole("n_threads", model.n_threads, 1)
+    checks.one_of("sampler", model.sampler, ("blocked", "collapsed"))
+    checks.one_of("prior", model.prior, ("dirichlet", "crp"))
+    if (model.sampler, model.prior) == ("blocked", "crp"):
+        raise InputError("sampler='blocked' needs prior='dirichlet': for prior='crp' use sampler='collapsed'")
+    checks.one_of("init", model.init, ("accams", "prior"))
+    checks.one_of("schedule", model.schedule, ("gibbs", "backfit"))
+    checks.one_of("effects", model.effects, (None, "stencils", "continuous"))
+    if isinstance(model.noise, str):
+        checks.one_of("noise", model.noise, ("calibrated", "sampled"))
+    else:
+        checks.number("noise", model.noise, 0.0, open_low=True)
+    if isinstance(model.tau, str):
+        checks.one_of("tau", model.tau, ("scaled", "sampled"))
+    else:
+        checks.number("tau", model.tau, 0.0, open_low=True)
+    if model.row_noise is not None and not _is_auto(model.row_noise):
+        checks.number("row_noise", model.row_noise, 0.0, open_low=True)
+    if model.sigma_max is not None:
+        checks.number("sigma_max", model.sigma_max, 0.0, open_low=True)
+    _subs(model.n_sub)
+    _check_path("checkpoint", model.checkpoint)
+    for name in ("eta", "gamma"):
+        _check_pair(name, getattr(model, name))
+    checks.number("tol", model.tol, 0.0)
+    checks.number("validation_fraction", model.validation_fraction, 0.0, 0.9, open_low=True)
+    for name in ("early_stopping", "rao_blackwell"):
+        checks.one_of(name, getattr(model, name), (True, False))
+    checks.one_of("verbose", model.verbose, (True, False, "auto"))
+    checks.clip(model.clip)
+    checks.callbacks(model.callbacks)
+
+
+def check_checkpoint(path: str | Path, about: dict[str, Any]) -> None:
+    """Refuse a checkpoint of other data or other parameters."""
+    there = read_header(path)["about"]
+    if there["data"] != about["data"]:
+        raise InputError(f"{path} is a checkpoint of other data: pass the observations that the fit began with")
+    mine, theirs = about["parameters"], there["parameters"]
+    other = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
+    if other:
+        changes = ", ".join(f"{name}={theirs.get(name)!r} (not {mine.get(name)!r})" for name in other)
+        raise InputError(f"{path} is a checkpoint of a fit with {changes}")
+
+
+def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Setup:
+    """What the fit needs, from parameters that have been checked."""
+    blanks = observations.blank_weight is not None
+    variance = _variance(observations)
+    shapes = _shapes(model, observations.shape)
+    n = len(shapes)
+    row_noise = (None if blanks else ROW_NOISE) if _is_auto(model.row_noise) else model.row_noise
+    if blanks and row_noise is not None:
+        raise InputError("row_noise needs missing cells: with observed zeros set row_noise=None")
+    calibrated = model.noise == "calibrated" and not blanks and observations.nnz >= 20
+    held = not isinstance(model.noise, str)
+    sigma2 = float(model.noise) ** 2 if held else NOISE * variance
+    sigma_max = np.inf if model.sigma_max is None else float(model.sigma_max)
+    if not held:
+        sigma2 = min(sigma2, sigma_max**2)
+    each = STRUCTURE * variance / model.n_stencils
+    tau2 = each if isinstance(model.tau, str) else float(model.tau) ** 2
+    alpha = _per_stencil("alpha", model.alpha, n)
+    priors = Priors(
+        shapes=shapes,
+        alpha=alpha,
+        beta=alpha if model.beta is None else _per_stencil("beta", model.beta, n),
+        sampler=model.sampler,  # type: ignore[arg-type]
+        label_prior=model.prior,  # type: ignore[arg-type]
+        tau2=None if model.tau == "sampled" else _tau2(model, tau2, n, variance),
+        eta=(2.0, 0.5 * variance) if model.eta is None else model.eta,
+        gamma=(5.0, 4.0 * each) if model.gamma is None else model.gamma,
+        sigma_max=sigma_max,
+        sample_sigma=not calibrated and not held,
+        row_noise=None if row_noise is None else float(row_noise),
+        continuous=model.effects == "continuous",
+        growing=model.n_clusters is None,
+        start=model.init,  # type: ignore[arg-type]
+        sub=_subs(model.n_sub),
+        seed=seed,
+    )
+    plan = Plan(
+        n_sweeps=None if _is_auto(model.n_sweeps) else int(model.n_sweeps),
+        n_burn_in=None if _is_auto(model.n_burn_in) else int(model.n_burn_in),
+        thin=None if _is_auto(model.thin) else int(model.thin),
+        max_draws=model.max_draws,
+        tol=model.tol,
+        patience=model.patience,
+        rao_blackwell=bool(model.rao_blackwell),
+    )
+    if model.schedule == "backfit":
+        visits = VISITS if plan.n_sweeps is None else plan.n_sweeps
+        plan = replace(plan, n_sweeps=n, n_burn_in=n - 1, thin=1, visits=visits)
+    return Setup(priors, plan, sigma2, tau2, calibrated, model.n_chains, model.engine, model.n_threads)
+
+
+def _shapes(model: BayesianACCAMS, shape: tuple[int, int]) -> list[tuple[int, int]]:
+    """(k_rows, k_cols) of each stencil, those of the effects first."""
+    if model.n_clusters is None:
+        if (model.sampler, model.prior) != ("collapsed", "crp"):
+            raise InputError("n_clusters=None (no bound) needs sampler='collapsed' and prior='crp'")
+        shapes = [(min(UNBOUNDED, shape[0]), min(UNBOUNDED, shape[1]))] * model.n_stencils
+    else:
+        shapes = checks.shapes(model.n_clusters, model.n_stencils, shape)
+    if max(max(k) for k in shapes) > MOST_BAYES_CLUSTERS:
+        raise InputError(f"n_clusters can be at most {MOST_BAYES_CLUSTERS} here, not {max(max(k) for k in shapes)}")
+    if model.effects == "stencils":
+        shapes = [(min(EFFECT_CLUSTERS, shape[0]), 1), (1, min(EFFECT_CLUSTERS, shape[1])), *shapes]
+    return shapes
+
+
+def _tau2(model: BayesianACCAMS, tau2: float, n: int, variance: float) -> list[float]:
+    effects = n - model.n_stencils
+    return [STRUCTURE / 2.0 * variance] * effects + [tau2] * model.n_stencils
+
+
+def _variance(observations: Observations) -> float:
+    """Weighted variance of the data; refuses constant data."""
+    low, high = observations.value_range
+    if observations.blank_weight is not None:
+        low, high = min(low, 0.0), max(high, 0.0)
+    if low == high:
+        raise InputError(f"all values are {low:g}: there is nothing to learn from constant data")
+    mean, total = observations.mean(), observations.total_weight()
+    squares, step = 0.0, 1 << 20
+    for lo in range(0, observations.nnz, step):  # in pieces, to need little memory
+        part = slice(lo, lo + step)
+        each = (observations.stored_values[part].astype(np.float64) - mean) ** 2
+        if observations.stored_weights is not None:
+            each *= observations.stored_weights[part] * observations.weight_step
+        squares += float(each.sum())
+    if observations.blank_weight is not None:
+        cells = observations.shape[0] * observations.shape[1] - observations.nnz
+        squares += observations.blank_weight * cells * mean**2
+    return squares / total
+
+
+def _per_stencil(name: str, value: Any, n: int) -> list[float]:
+    """One positive number per stencil, from a number or a sequence (whose last one is repeated)."""
+    if checks.is_number(value):
+        return [checks.number(name, value, 0.0, open_low=True)] * n
+    if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str) or not len(value):
+        raise InputError(f"{name} must be a number above 0, or one for each stencil, not {value!r}")
+    given = [checks.number(name, x, 0.0, open_low=True) for x in value]
+    return (given + given[-1:] * n)[:n]
+
+
+def _check_pair(name: str, value: Any) -> None:
+    if value is None:
+        return
+    pair = isinstance(value, (tuple, list)) and len(value) == 2
+    if not pair or not all(checks.is_number(x) and 0 < x < np.inf for x in value):
+        raise InputError(f"{name} must be two numbers above 0 (shape and scale of an inverse gamma), not {value!r}")
+
+
+def _subs(value: Any) -> tuple[int, ...]:
+    """Label updates per visit: of the first sweeps, the last one for all others."""
+    if isinstance(value, (list, tuple, np.ndarray)) and len(value):
+        return tuple(checks.whole("n_sub", x, 1) for x in value)
+    return (checks.whole("n_sub", value, 1),)
+
+
+def _check_path(name: str, value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, (str, Path)):
+        raise InputError(f"{name} must be a path, not {value!r}")
+    if not Path(value).parent.is_dir():
+        raise InputError(f"there is no folder {Path(value).parent} to write {Path(value).name} into")
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def check_memory(model: BayesianACCAMS, observations: Observations, n_stencils: int, calibrated: bool) -> None:
+    """Refuse a fit that would not fit into `memory_limit`, before anything is allocated."""
+    if model.memory_limit is None:
+        return
+    checks.number("memory_limit", model.memory_limit, 0.0, open_low=True)
+    k = model.n_clusters if isinstance(model.n_clusters, (int, tuple)) else 10
+    weights = observations.stored_weights is not None
+    at_once = max(model.n_chains, N_CHAINS) if calibrated else model.n_chains
+    sizes = [
+        memory_estimate(
+            observations.shape, observations.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=n, weights=weights
+        )
+        for n in (1, at_once)
+    ]
+    if sizes[1] > model.memory_limit:
+        per_chain = max((sizes[1] - sizes[0]) / max(at_once - 1, 1), 1.0)
+        fits = int(1 + (model.memory_limit - sizes[0]) // per_chain) if sizes[0] <= model.memory_limit else 0
+        advice = f"set n_chains={fits}" if fits >= 1 else "even one chain does not fit"
+        if calibrated and 1 <= fits < N_CHAINS:
+            advice += f" and noise='sampled' or a number (calibration needs {N_CHAINS} chains)"
+        raise InputError(
+            f"{at_once} chains need about {sizes[1] / 1e9:.2g} GB, more than memory_limit "
+            f"({model.memory_limit / 1e9:.2g} GB): {advice}"
+        )

@@ -1,0 +1,212 @@
+"""How large is the noise? As large as predicts best what the chains have not seen.
+
+Left to itself, sigma^2 falls far below the truth on sparse data: every row has a label in every stencil, and choosing
+among so many labels fits noise. So a few sweeps are run on part of the data, with different noise levels in different
+chains, and the level is taken whose chains, averaged, predict the held-out observations best. A second stage looks more
+closely around it. The chains then go on with all data from where they are. docs/calibration.md has the study behind it.
+
+For two chains a and b of one level, with running means f_a and f_b at held-out cells with values y, the mean of C such
+chains has the expected squared error
+
+    E (y - f_a) (y - f_b)  +  E (f_a - f_b)^2 / (2 C)
+
+of which the first part is what infinitely many chains would leave. Where the model is right there is also a direct
+estimate: for single draws f_a, f_b it is E (y - f_a)^2 = sigma^2 + 2 V and E (f_a - f_b)^2 = 2 V with V the posterior
+variance, so their difference is sigma^2. It is the more precise one, and taken unless the held-out observations speak
+against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.observations import Observations
+from accams.fit.chains import Chains
+from accams.fit.keys import Purpose, generator
+
+Floats = NDArray[np.float64]
+LEVELS = 4  # noise levels at a time
+N_CHAINS = 2 * LEVELS  # at least
+SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels, stage by stage
+SWEEPS = (40, 30)  # of each stage; the last two thirds count
+MOST_SHIFTS = 6  # how often the first stage may move on because the best level was the lowest or highest
+DOUBT = 1.5  # standard errors by which a level must be worse than the best to be ruled out,
+MATTERS = 0.005  # and share of the error
+SHARE = 0.05  # of the observations is held out
+FEWEST = 2000  # or so many, but never more than a fifth
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a calibration found.
+
+    Attributes
+    ----------
+    sigma2 : float
+        Noise variance of the sampler.
+    noise : float
+        Standard deviation of a new observation, beside the spread of the draws.
+    error : float
+        Mean squared error of the average of all chains on the held-out observations.
+    levels, errors : lists of lists of float
+        Noise variances tried, stage by stage, and the expected squared error of each.
+    estimate : float
+        The direct estimate of the noise variance at the best level.
+    """
+
+    sigma2: float
+    noise: float
+    error: float
+    levels: list[list[float]] = field(default_factory=list)
+    errors: list[list[float]] = field(default_factory=list)
+    estimate: float = float("nan")
+
+
+def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
+    """A part to fit and a small part to look at."""
+    E = observations.nnz
+    size = min(max(int(round(SHARE * E)), FEWEST), E // 5)
+    order = generator(seed, Purpose.CALIBRATION).permutation(E)
+    return observations.select(np.sort(order[size:])), observations.select(np.sort(order[:size]))
+
+
+class HeldOut:
+    """The held-out observations, and what the chains of a stage predict for them."""
+
+    def __init__(self, observations: Observations) -> None:
+        self.rows, self.cols, self.values = observations.coo()
+        weights = observations.weights
+        self.weights = np.ones(len(self.values)) if weights is None else weights / weights.mean()
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a stage."""
+        self.count, self.estimates = 0, list[Floats]()
+        self.sums: Floats = np.zeros(0)
+        self.squares: Floats = np.zeros(0)
+
+    def add(self, chains: Chains, levels: int) -> None:
+        """Take in the present predictions of all chains (chain c has level c modulo `levels`)."""
+        f = chains.predict_at(self.rows, self.cols)
+        self.sums = f if not self.count else self.sums + f
+        self.squares = f * f if not self.count else self.squares + f * f
+        self.count += 1
+        self.precision = chains.row_weights(self.rows) * self.weights
+        groups = [f[level::levels] for level in range(levels)]
+        self.estimates.append(np.array([noise_estimate(each, self.values, self.precision) for each in groups]))
+
+    def losses(self, levels: int, n_chains: int) -> Floats:
+        """Expected squared error of the mean of `n_chains` chains at each cell, for each level."""
+        means = self.sums / self.count
+        return self.weights * np.stack(
+            [ensemble_losses(means[level::levels], self.values, n_chains) for level in range(levels)]
+        )
+
+    def noise(self) -> tuple[float, float]:
+        """Predictive noise around the mean of all chains, and that mean's squared error."""
+        mean = self.sums.mean(axis=0) / self.count
+        spread = np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
+        error = float(np.average((self.values - mean) ** 2, weights=self.weights))
+        return predictive_noise(self.values - mean, spread, self.precision), error
+
+
+def calibrate(
+    chains: Chains, held_out: Observations, n_chains: int, bounds: tuple[float, float],
+    watch: Callable[[int, int, float], bool] | None = None, sweeps: Sequence[int] = SWEEPS,
+) -> Calibration:  # fmt: skip
+    """Run the chains on their part of the data and find the noise level that the held-out part wants.
+
+    `n_chains` is how many will be averaged in the end; `watch(sweep, n_sweeps, sigma2)` is called after each sweep and
+    may end it. sigma^2 stays within `bounds`.
+    """
+    part, levels, errors = HeldOut(held_out), list[list[float]](), list[list[float]]()
+    sigma2, estimate, total = chains.chains[0].sigma2, float("nan"), sum(sweeps)
+    done, shifts, stage, stopped = 0, 0, 0, False
+    while stage < len(sweeps) and not stopped:
+        tried = np.clip(sigma2 * SPACINGS[stage] ** (np.arange(LEVELS) - (LEVELS - 1) / 2), *bounds)
+        for sweep in range(sweeps[stage]):
+            _sweep(chains, part, tried, sweep, sweeps[stage] // 3)
+            done += 1
+            stopped = watch is not None and watch(done, total, sigma2)
+            if stopped:
+                break
+        if not part.count:
+            break
+        losses = part.losses(LEVELS, n_chains)
+        levels.append(tried.tolist())
+        errors.append(losses.mean(axis=1).tolist())
+        sigma2, at_edge = lowest_point(tried, losses.mean(axis=1))
+        estimate = float(np.mean(part.estimates, axis=0)[_nearest(tried, sigma2)])
+        if stage == 0 and not at_edge and not tried[0] < estimate < tried[-1]:  # they disagree: look there too
+            sigma2, at_edge = float(tried[0] if estimate < tried[0] else tried[-1]), True
+        if at_edge and stage == 0 and shifts < MOST_SHIFTS and tried[0] > bounds[0]:
+            shifts, total = shifts + 1, total + sweeps[0]
+        else:
+            stage += 1
+    if not part.count:
+        return Calibration(sigma2, float(np.sqrt(sigma2)), sigma2)
+    if estimate > 0.0 and not ruled_out(losses, _nearest(tried, estimate), _nearest(tried, sigma2)):
+        sigma2 = float(np.clip(estimate, np.min(levels), np.max(levels)))
+    return Calibration(float(np.clip(sigma2, *bounds)), *part.noise(), levels, errors, estimate)
+
+
+def _sweep(chains: Chains, part: HeldOut, levels: Floats, sweep: int, burn_in: int) -> None:
+    """One sweep of a stage: every chain with its level; after the first ones, note what they predict."""
+    if sweep == 0:
+        part.clear()
+        for c, chain in enumerate(chains.chains):
+            chain.sigma2, chain.normalise_rows = float(levels[c % len(levels)]), True
+    chains.run_sweep()
+    if sweep >= burn_in:
+        part.add(chains, len(levels))
+
+
+def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
+    """Where the parabola through the best level and its neighbours is lowest, and whether the best is at an edge."""
+    best = int(np.argmin(errors))
+    if best in (0, len(levels) - 1) or not (np.diff(levels[best - 1 : best + 2]) > 0.0).all():
+        return float(levels[best]), True
+    x, y = np.log(levels[best - 1 : best + 2]), errors[best - 1 : best + 2]
+    curvature, slope, _ = np.polyfit(x - x[1], y, 2)
+    shift = -slope / (2.0 * curvature) if curvature > 0.0 else 0.0
+    return float(np.exp(x[1] + np.clip(shift, x[0] - x[1], x[2] - x[1]))), False
+
+
+def ruled_out(losses: Floats, level: int, best: int) -> bool:
+    """Whether a level is worse than the best by more than chance explains, and by enough to matter."""
+    worse = losses[level] - losses[best]
+    chance = DOUBT * worse.std() / np.sqrt(len(worse))
+    return bool(worse.mean() > max(chance, MATTERS * losses[best].mean()))
+
+
+def ensemble_losses(means: Floats, values: Floats, n_chains: int) -> Floats:
+    """Expected squared error of the average of `n_chains` chains at each cell, from a few means (chain, cell)."""
+    spread = means.var(axis=0, ddof=1)
+    return np.asarray((values - means.mean(axis=0)) ** 2 + spread * (1.0 / n_chains - 1.0 / len(means)))
+
+
+def _nearest(levels: Floats, sigma2: float) -> int:
+    return int(np.argmin(np.abs(np.log(levels / sigma2))))
+
+
+def noise_estimate(f: Floats, values: Floats, precision: Floats) -> float:
+    """sigma^2 from independent draws f (chain, cell) of the mean at held-out cells."""
+    error = np.mean(precision * (values - f) ** 2)
+    return float(error - 2.0 * np.mean(precision * f.var(axis=0, ddof=1)))
+
+
+def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
+    """The noise for which held-out errors are, on average, as large as expected: mean error^2 / variance = 1."""
+
+    def excess(noise2: float) -> float:
+        return float(np.mean(error**2 / (spread + noise2 / precision))) - 1.0
+
+    low, high = 0.0, float(np.mean(precision * error**2)) + 1e-300  # where the spread is nothing, this is the answer
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+    return float(np.sqrt(high))

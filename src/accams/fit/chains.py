@@ -1,0 +1,93 @@
+"""Several chains side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.observations import Observations
+from accams.engine.base import Engine
+from accams.engine.choose import make_engine
+from accams.engine.threads import available_cores
+from accams.fit.gibbs import Chain
+from accams.fit.priors import Priors
+
+T = TypeVar("T")
+
+
+class Chains:
+    """All chains of a fit on one engine; whatever is computed does not depend on how many run at once.
+
+    Chains are spread over the threads; where there are more threads than chains, each chain uses several.
+    """
+
+    def __init__(
+        self, observations: Observations, engine: str, priors: Priors, n_chains: int, sigma2: float, tau2: float,
+        n_threads: int | None = None, chunk_size: int | None = None,
+    ) -> None:  # fmt: skip
+        cores = n_threads or available_cores()
+        self.at_once = min(cores, n_chains)
+        self.engine: Engine = make_engine(
+            observations, engine, len(priors.shapes) + 2, max(1, cores // n_chains), chunk_size=chunk_size,
+            row_weights=priors.row_noise is not None, callers=self.at_once,
+        )  # fmt: skip
+        self.chains = [Chain(self.engine.new_state(c), priors, c, sigma2, tau2) for c in range(n_chains)]
+        self._pool = self._new_pool()
+        self._stop = Event()
+
+    def __len__(self) -> int:
+        return len(self.chains)
+
+    def each(self, work: Callable[[Chain], T]) -> list[T]:
+        """The result of `work` for every chain. A keyboard interrupt lets each end its current stencil."""
+        futures = list[Future[T]]()
+        try:
+            for chain in self.chains:
+                futures.append(self._pool.submit(work, chain))
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            self._stop.set()
+            self._pool.shutdown()  # waits for those that have begun, also if the interrupt came while starting them
+            self._pool = self._new_pool()
+            raise
+
+    def run_sweep(self) -> None:
+        """One sweep of every chain."""
+        if not all(self.each(lambda chain: chain.run_sweep(self._stop.is_set))):
+            raise KeyboardInterrupt
+
+    def backfit(self, stencil: int, visits: int) -> None:
+        """Fit one stencil in every chain."""
+        if not all(self.each(lambda chain: chain.backfit(stencil, visits, self._stop.is_set))):
+            raise KeyboardInterrupt
+
+    def predict_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Each chain's present prediction at these cells: an array (chain, cell)."""
+        return np.stack(self.each(lambda chain: chain.state.predict_at(rows, cols)))
+
+    def row_weights(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The precision of each of these rows, averaged over the chains."""
+        found = [chain.row_weights() for chain in self.chains]
+        return np.asarray(np.mean([each[rows] for each in found], axis=0))
+
+    def set_sigma2(self, sigma2: float) -> None:
+        """Give all chains this noise variance."""
+        for chain in self.chains:
+            chain.sigma2 = sigma2
+
+    def continue_from(self, others: Sequence[Chain]) -> None:
+        """Begin with the stencils, variances and row weights of other chains (fitted to other observations)."""
+        self.each(lambda chain: chain.continue_from(others[chain.number]))
+
+    def _new_pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.at_once, thread_name_prefix="accams-chain")
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown()
+        self.engine.close()

@@ -1,0 +1,196 @@
+"""Checkpoints: a run between two sweeps, as one file, from which it goes on as if nothing had happened.
+
+Labels, templates (in ticks), row weights and variances are stored as they are; the residual is a pure function of them
+and the data, and random numbers depend only on the seed and on where they are used, so the rest of the run is the same
+to the bit. The file is safetensors with a JSON header, like a model, and written atomically.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams import __version__
+from accams.data.observations import Observations
+from accams.errors import ModelFileError
+from accams.fit.calibrate import Calibration
+from accams.fit.gibbs import Chain
+from accams.fit.running import Block, Running
+from accams.fit.sample import Run, Sweep
+from accams.model import draws as draw_tensors
+from accams.model.file import write_atomically
+
+FORMAT = 1
+TRACES = {"sigma", "tau", "log_joint", "occupied", "probes"}
+Tensors = dict[str, NDArray[Any]]
+
+
+def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str, Any]) -> None:
+    """Write a run; `about` says what it belongs to (parameters and data)."""
+    from safetensors.numpy import save as packed
+
+    tensors: Tensors = {}
+    chains = [_pack_chain(chain, tensors) for chain in run.chains.chains]
+    running = {name: _pack_running(name, each, tensors) for name, each in _watched(run).items() if each is not None}
+    kept = [draw for each in run.keeper.draws for draw in each]
+    tensors.update(draw_tensors.pack(kept, "kept"))
+    for name, values in run.traces.items():
+        tensors[f"trace.{name}"] = np.stack(values)
+    if run.past:
+        tensors["past"] = np.stack([mean for _, mean in run.past])
+    header = {
+        "checkpoint": FORMAT,
+        "version": __version__,
+        "about": about,
+        "chains": chains,
+        "running": running,
+        "sweep": run.sweep,
+        "scale": run.scale,
+        "interval": run.keeper.interval,
+        "past": [sweep for sweep, _ in run.past],
+        "best": run.best,
+        "seconds": perf_counter() - run.began,
+        "history": [asdict(each) for each in run.history],
+        "calibration": None if found is None else asdict(found),
+    }
+    write_atomically(Path(path), packed(tensors, metadata={"accams": json.dumps(header)}))
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """What a checkpoint says of itself."""
+    return read(path, header_only=True)[0]
+
+
+def read(path: str | Path, *, header_only: bool = False) -> tuple[dict[str, Any], Tensors]:
+    """Header and tensors of a checkpoint."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise ModelFileError(f"there is no checkpoint {path}")
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            header = json.loads((file.metadata() or {})["accams"])
+            names = [] if header_only else list(file.keys())
+            tensors = {name: file.get_tensor(name) for name in names}
+        newer, _ = header["checkpoint"] > FORMAT, (header["about"]["data"], header["about"]["parameters"])
+    except (SafetensorError, OSError, LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path} is not a checkpoint of accams, or it is damaged ({error})") from None
+    if newer:
+        raise ModelFileError(f"{path} was written by accams {header['version']}, newer than this one: upgrade accams")
+    return header, tensors
+
+
+def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors) -> Calibration | None:
+    """Bring a run that has made no sweep to where the checkpoint was; returns its calibration."""
+    try:
+        run.chains.each(lambda chain: _restore_chain(chain, header["chains"][chain.number], tensors))
+        for name, each in _watched(run).items():
+            if (each is None) != (name not in header["running"]):
+                raise ValueError(f"it {'has' if each is None else 'lacks'} the cells named {name!r}")
+            if each is not None:
+                _restore_running(name, each, header["running"][name], tensors)
+        kept = draw_tensors.unpack(tensors, run.chains.engine.observations.shape, "kept")
+        n = len(run.chains)
+        run.keeper.draws = [kept[p : p + n] for p in range(0, len(kept), n)]
+        run.keeper.interval = header["interval"]
+        names = [name for name in tensors if name.startswith("trace.")]
+        run.traces = {name.removeprefix("trace."): list(tensors[name]) for name in names}
+        if header["sweep"] and set(run.traces) != TRACES:
+            raise ValueError("its traces are missing")
+        if any((draw.row_noise is None) != (run.chains.chains[0].priors.row_noise is None) for draw in kept):
+            raise ValueError("the noise of its draws is missing")
+        run.past = [(sweep, mean) for sweep, mean in zip(header["past"], tensors.get("past", ()), strict=True)]
+        run.sweep, run.scale = header["sweep"], header["scale"]
+        run.best = float(header["best"][0]), int(header["best"][1])
+        run.began = perf_counter() - header["seconds"]
+        run.history = [Sweep(**each) for each in header["history"]]
+        run.settle(run.history[-1].change if run.history else None)
+        found = header["calibration"]
+        return None if found is None else Calibration(**found)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path} does not fit this fit, or it is damaged ({error})") from None
+
+
+def fingerprint(observations: Observations) -> str:
+    """A short name of the data: the same data always has the same."""
+    total = zlib.crc32(json.dumps([observations.shape, observations.nnz, observations.blank_weight]).encode())
+    for array in (observations.row_starts, observations.cols, observations.stored_values, observations.stored_weights):
+        if array is not None:
+            total = zlib.crc32(np.ascontiguousarray(array).data, total)
+    return f"{total:08x}"
+
+
+def _watched(run: Run) -> dict[str, Running | None]:
+    validation = None if run.validation is None else run.validation.running
+    return {"probes": run.probes, "asked": run.asked, "validation": validation}
+
+
+def _pack_chain(chain: Chain, tensors: Tensors) -> dict[str, Any]:
+    state, name = chain.state, f"chain{chain.number}"
+    templates = state.templates
+    tensors[f"{name}.templates"] = np.concatenate([np.zeros(0, np.int32), *(T.ravel() for T in templates)])
+    tensors[f"{name}.shapes"] = np.array([T.shape for T in templates], np.int64).reshape(-1, 2)
+    tensors[f"{name}.rows"] = np.array(state.row_labels, np.uint8)
+    tensors[f"{name}.cols"] = np.array(state.col_labels, np.uint8)
+    tensors[f"{name}.tau2"], tensors[f"{name}.effect_tau2"] = chain.tau2, chain.effect_tau2
+    for part, array in (
+        ("weights", state.row_weights), ("row_effects", state.effects[0]), ("col_effects", state.effects[1])
+    ):  # fmt: skip
+        if array is not None:
+            tensors[f"{name}.{part}"] = array
+    return {"sigma2": chain.sigma2, "sweep": chain.sweep, "moved": chain.moved}
+
+
+def _restore_chain(chain: Chain, about: dict[str, Any], tensors: Tensors) -> None:
+    name = f"chain{chain.number}"
+    shapes = [(int(a), int(b)) for a, b in tensors[f"{name}.shapes"]]
+    ends = np.cumsum([0, *(a * b for a, b in shapes)])
+    flat = tensors[f"{name}.templates"]
+    if ends[-1] != len(flat):
+        raise ValueError("its templates are cut short")
+    templates = [flat[a : a + k[0] * k[1]].reshape(k) for a, k in zip(ends, shapes, strict=False)]
+    effects = [tensors.get(f"{name}.{side}_effects") for side in ("row", "col")]
+    rows, cols = tensors[f"{name}.rows"], tensors[f"{name}.cols"]
+    for axis, labels in enumerate((rows, cols)):
+        _check_labels(labels, [k[axis] for k in shapes], chain.state.shape[axis])
+    weights, priors = tensors.get(f"{name}.weights"), chain.priors
+    if (weights is None) == (priors.row_noise is not None) or (effects[0] is None) == priors.continuous:
+        raise ValueError("its row weights or effects are missing")
+    chain.state.restore(templates, list(rows), list(cols), effects)
+    chain.state.row_weights = weights
+    chain.tau2, chain.effect_tau2 = tensors[f"{name}.tau2"].copy(), tensors[f"{name}.effect_tau2"].copy()
+    chain.sigma2, chain.sweep, chain.moved = float(about["sigma2"]), int(about["sweep"]), int(about["moved"])
+    chain.recount()
+
+
+def _check_labels(labels: NDArray[Any], k: list[int], size: int) -> None:
+    if labels.shape != (len(k), size) or (labels.size and (labels.max(axis=1) >= k).any()):
+        raise ValueError("its labels do not fit its templates or the data")
+
+
+def _pack_running(name: str, running: Running, tensors: Tensors) -> dict[str, Any]:
+    tensors[f"{name}.cells"] = np.stack([running.rows, running.cols])
+    if running.blocks:
+        tensors[f"{name}.sums"] = np.stack([block.sums for block in running.blocks])
+        tensors[f"{name}.squares"] = np.stack([block.squares for block in running.blocks])
+    return {
+        "width": running.width,
+        "centre": running.centre,
+        "blocks": [[block.first, block.last] for block in running.blocks],
+    }
+
+
+def _restore_running(name: str, running: Running, about: dict[str, Any], tensors: Tensors) -> None:
+    if not np.array_equal(tensors[f"{name}.cells"], np.stack([running.rows, running.cols])):
+        raise ValueError(f"its cells named {name!r} are others")
+    running.width, running.centre = about["width"], about["centre"]
+    sums = zip(tensors.get(f"{name}.sums", ()), tensors.get(f"{name}.squares", ()), strict=True)
+    running.blocks = [Block(a, b, *both) for (a, b), both in zip(about["blocks"], sums, strict=True)]

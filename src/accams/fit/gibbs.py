@@ -1,0 +1,259 @@
+"""bACCAMS: one chain of the sampler.
+
+A visit takes one stencil out of the residual, draws its labels and template, and puts it back; a sweep visits all of
+them and then draws row precisions, effects and variances. Which conditionals are drawn in which order is in `MATH` on
+the architecture page; each of them is in `accams.fit.conditionals`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, softmax
+
+from accams.engine.base import State
+from accams.engine.rules import Blocked, Collapsed, Effects, RowNoise, Rule, Template
+from accams.engine.tables import Tables
+from accams.fit.backfit import Settings, alternate
+from accams.fit.conditionals import (
+    draw_inverse_gamma,
+    draw_log_weights,
+    draw_prior_labels,
+    draw_template,
+    log_inverse_gamma,
+    log_normal,
+)  # fmt: skip
+from accams.fit.keys import Purpose, generator, key_of
+from accams.fit.priors import Priors
+from accams.model.stencils import Labels
+
+Random = np.random.Generator
+Counts = list[NDArray[np.int64]]
+MOST_SUB = 1 << 20  # more label updates than any visit makes
+
+
+class Chain:
+    """A state and the variances that go with it.
+
+    Parameters
+    ----------
+    state : State
+        With no stencils, or those of an earlier sweep.
+    priors : Priors
+    number : int
+        Which chain; part of the key of its random numbers.
+    sigma2 : float
+        Noise variance to begin with; held unless the priors sample it.
+    tau2 : float
+        Variance of templates to begin with where it is sampled.
+    """
+
+    def __init__(self, state: State, priors: Priors, number: int, sigma2: float, tau2: float = 1.0) -> None:
+        self.state = state
+        self.priors = priors
+        self.number = number
+        self.sigma2 = sigma2
+        self.tau2 = np.full(len(priors.shapes), tau2) if priors.tau2 is None else np.array(priors.tau2, float)
+        self.effect_tau2 = np.full(2, tau2)
+        self.normalise_rows = False
+        self.counts: list[Counts] = []  # rows and columns per label, of each stencil
+        self.sweep = 0
+        self.moved = 0
+        self._key = (0, 0)
+
+    # -- a sweep ----------------------------------------------------------------------------------------------
+
+    def run_sweep(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Visit all stencils and draw all variances; False if `stop` said so between two stencils."""
+        random = self._random()
+        self.moved = 0
+        if self.priors.continuous:
+            self._draw_effects(random)
+        for stencil in range(len(self.priors.shapes)):
+            if stop():
+                return False
+            self.visit(stencil, random)
+        self.draw_noise(random)
+        self.sweep += 1
+        return True
+
+    def backfit(self, stencil: int, visits: int, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Fit one stencil to what the others leave, by so many visits, and leave it at that; False if stopped."""
+        for _ in range(visits):
+            if stop():
+                return False
+            random = self._random()
+            self.moved = 0
+            self.visit(stencil, random)
+            self.draw_noise(random)
+            self.sweep += 1
+        return True
+
+    def visit(self, stencil: int, random: Random) -> None:
+        """Take one stencil out, draw its labels and template, put it back."""
+        state = self.state
+        new = stencil >= len(state.templates)
+        state.begin(stencil, self.priors.shapes[stencil])
+        if new:
+            self._begin(stencil)
+            self.counts.append([_counts(state.labels[axis], state.k[axis]) for axis in (0, 1)])
+        counts = self.counts[stencil]
+        T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
+        if max(state.k) == 1 and not (new or self.priors.growing):  # nothing to label, but a template to draw
+            T = self._template(state.tables(0), stencil, random)
+        for sub in range(self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]):
+            for axis in (0, 1):
+                if state.k[axis] > 1 or self.priors.growing:
+                    tables = state.update(axis, self._rule(axis, T, stencil, counts, sub, random))
+                    counts[axis] = tables.counts
+                    self.moved += tables.moved
+                    T = self._template(tables, stencil, random)
+        state.end(T)
+        if self.priors.tau2 is None:
+            self.tau2[stencil] = self._draw_tau2(T, counts, random)
+
+    def draw_noise(self, random: Random) -> None:
+        """Row precisions given the residuals, then sigma^2 where it is sampled."""
+        priors = self.priors
+        if priors.row_noise is not None:
+            key = key_of(priors.seed, Purpose.ROW_WEIGHTS, self.number, self.sweep)
+            self.state.draw_row_weights(RowNoise(priors.row_noise, self.sigma2, key, self.normalise_rows))
+        if priors.sample_sigma:
+            shape = priors.eta[0] + self.state.engine.observations.n_observed / 2.0
+            scale = priors.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
+            self.sigma2 = draw_inverse_gamma(shape, scale, random, priors.sigma_max**2)
+
+    # -- around it --------------------------------------------------------------------------------------------
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """The precision of every row."""
+        weights = self.state.row_weights
+        return np.ones(self.state.shape[0]) if weights is None else np.asarray(weights * self.state.engine.row_step)
+
+    def recount(self) -> None:
+        """Count the labels of all stencils anew."""
+        state = self.state
+        labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
+        self.counts = [[_counts(c, T.shape[0]), _counts(d, T.shape[1])] for T, c, d in labels]
+
+    def continue_from(self, other: Chain) -> None:
+        """Begin with the stencils, variances and row weights of a chain that was fitted to other observations.
+
+        The random numbers continue where that chain's end.
+        """
+        mine, theirs, grid = self.state, other.state, self.state.engine.grid
+        ratio = theirs.engine.grid.step / grid.step
+        templates = [grid.template(T.astype(np.float64) * ratio) for T in theirs.templates]
+        effects = [None if each is None else np.rint(each * ratio).astype(np.int32) for each in theirs.effects]
+        mine.restore(templates, theirs.row_labels, theirs.col_labels, effects)
+        self.recount()
+        if theirs.row_weights is not None:
+            mine.set_row_weights(other.row_weights())
+        self.sigma2, self.tau2, self.effect_tau2 = other.sigma2, other.tau2.copy(), other.effect_tau2.copy()
+        self.sweep = other.sweep
+
+    def log_joint(self) -> float:
+        """Log density of data, labels, templates, effects, row precisions and variances together."""
+        state, priors = self.state, self.priors
+        cells, error = state.engine.observations.n_observed, state.squared_error(row_weighted=True)
+        total = -0.5 * (cells * np.log(2.0 * np.pi * self.sigma2) + error / self.sigma2)
+        if priors.sample_sigma:
+            total += log_inverse_gamma(self.sigma2, *priors.eta)
+        for stencil, (T, counts) in enumerate(zip(state.templates, self.counts, strict=True)):
+            values = T * state.engine.grid.step
+            if priors.sampler == "collapsed":
+                values = values[np.ix_(counts[0] > 0, counts[1] > 0)]
+            total += log_normal(values, self.tau2[stencil])
+            total += sum(priors.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
+            if priors.tau2 is None:
+                total += log_inverse_gamma(self.tau2[stencil], *priors.gamma)
+        for each, tau2 in zip(state.effects, self.effect_tau2, strict=True):
+            if each is not None:
+                total += log_normal(each * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *priors.gamma)
+        if priors.row_noise is not None:
+            w, nu = self.row_weights(), priors.row_noise / 2.0
+            total += 0.5 * float(state.engine.observations.row_counts @ np.log(w))
+            total += float(np.sum((nu - 1.0) * np.log(w) - nu * w)) + len(w) * (nu * np.log(nu) - gammaln(nu))
+        return float(total)
+
+    def row_shares(self) -> NDArray[np.uint8]:
+        """Probabilities of every row's labels given all else, in 255ths, stencil after stencil.
+
+        Each stencil has one more column: the average row, which is all that is known of rows without observations.
+        """
+        state, parts = self.state, list[NDArray[np.float64]]()
+        unseen = state.engine.observations.empty(0)
+        for stencil, T in enumerate([*state.templates]):
+            state.begin(stencil)
+            (n, l), t = state.sums(0), T.astype(np.float64)
+            precision = 0.5 * state.weight_unit * state.engine.grid.step**2 / self.sigma2
+            scale = precision * (1 if state.row_weights is None else state.row_weights[:, None])
+            with np.errstate(divide="ignore"):
+                prior = np.log(self.counts[stencil][0] + self.priors.concentration(stencil, 0))
+            logits = prior - scale * (n @ (t * t).T - 2.0 * (l @ t.T))
+            shares = np.append(softmax(logits, axis=1), np.zeros((len(logits), 1)), axis=1)
+            shares[unseen] = np.append(np.zeros(len(t)), 1.0)
+            parts.append(shares)
+            state.end(T)
+        last = np.concatenate([np.append(np.zeros(len(T)), 1.0) for T in state.templates])
+        return np.rint(255.0 * np.append(np.concatenate(parts, axis=1), last[None], axis=0)).astype(np.uint8)
+
+    # -- its parts --------------------------------------------------------------------------------------------
+
+    def _random(self) -> Random:
+        """The random numbers of a sweep; those of labels are keyed apart, for the kernels."""
+        self._key = key_of(self.priors.seed, Purpose.LABELS, self.number, self.sweep)
+        return generator(self.priors.seed, Purpose.SWEEP, self.number, self.sweep)
+
+    def _begin(self, stencil: int) -> None:
+        """First labels of a stencil: by ACCAMS on the residual, or from the prior."""
+        state, priors = self.state, self.priors
+        start = generator(priors.seed, Purpose.START, self.number, stencil)
+        if priors.start == "accams":
+            state.seed(0, "k-means++", start)
+            state.cluster(1, "k-means++", start, 2)
+            alternate(state, Settings([state.k], max_iter=10), first=1)
+        else:
+            for axis in (0, 1):
+                crp, k = priors.label_prior == "crp", state.k[axis]
+                weight = priors.concentration(stencil, axis)
+                state.set_labels(axis, draw_prior_labels(state.shape[axis], k, weight, crp, start))
+
+    def _template(self, tables: Tables, stencil: int, random: Random) -> Template:
+        state = self.state
+        return draw_template(tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random)
+
+    def _rule(self, axis: int, T: Template, stencil: int, counts: Counts, sub: int, random: Random) -> Rule:
+        priors, grid, unit = self.priors, self.state.engine.grid, self.state.weight_unit
+        key = self._key[0], self._key[1] + (stencil * MOST_SUB + sub) * 2 + axis
+        concentration = priors.concentration(stencil, axis)
+        precision = unit * grid.step**2 / self.sigma2
+        if priors.sampler == "blocked":
+            return Blocked(T, draw_log_weights(counts[axis], concentration, random), precision, key)
+        kappa = self.tau2[stencil] * unit / self.sigma2
+        crp = priors.label_prior == "crp"
+        return Collapsed(kappa, 0.5 * kappa * precision, concentration, crp, key, priors.growing)
+
+    def _draw_tau2(self, T: Template, counts: Counts, random: Random) -> float:
+        """tau^2 of one stencil; the collapsed sampler has only the blocks of occupied clusters."""
+        values = T * self.state.engine.grid.step
+        if self.priors.sampler == "collapsed":
+            values = values[np.ix_(counts[0] > 0, counts[1] > 0)]
+        shape, scale = self.priors.gamma
+        return draw_inverse_gamma(shape + values.size / 2.0, scale + float(np.square(values).sum()) / 2.0, random)
+
+    def _draw_effects(self, random: Random) -> None:
+        """Effects of rows and columns, each followed by their variance."""
+        state, priors, (shape, scale) = self.state, self.priors, self.priors.gamma
+        for axis in (0, 1):
+            key = key_of(priors.seed, Purpose.EFFECTS, self.number, self.sweep, axis)
+            tau2 = self.effect_tau2[axis]
+            rule = Effects(tau2 * state.weight_unit / self.sigma2, np.sqrt(tau2) / state.engine.grid.step, key)
+            squares = state.draw_effects(axis, rule)
+            self.effect_tau2[axis] = draw_inverse_gamma(shape + state.shape[axis] / 2.0, scale + squares / 2.0, random)
+
+
+def _counts(labels: Labels, k: int) -> NDArray[np.int64]:
+    return np.bincount(labels, minlength=k)

@@ -1,0 +1,104 @@
+"""What is kept of a run: running means at named cells, and draws of the whole model, in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.model.posterior import Draw
+
+Floats = NDArray[np.float64]
+BLOCKS = 32  # most pieces of the past that are kept apart
+FIRST_INTERVAL = 5  # sweeps between draws, where the user does not say
+
+
+@dataclass
+class Block:
+    """Sums over the sweeps [first, last) of all chains' predictions, and of their squares."""
+
+    first: int
+    last: int
+    sums: Floats
+    squares: Floats
+
+    def joined(self, after: Block) -> Block:
+        """This block and the one that follows."""
+        return Block(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
+
+
+@dataclass
+class Running:
+    """Running means of each chain's predictions at some cells, from which early sweeps can be left out later.
+
+    The past is kept in blocks of sweeps; when there are too many, neighbours are joined. What is summed is the
+    difference from `centre` (the first sweep's mean), so that squares keep their digits.
+    """
+
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
+    centre: float | None = None
+    blocks: list[Block] = field(default_factory=list)
+    width: int = 1
+
+    def add(self, sweep: int, predictions: Floats) -> None:
+        """Take in the predictions (chain, cell) of one sweep."""
+        if self.centre is None:
+            self.centre = float(predictions.mean()) if predictions.size else 0.0
+        x = predictions - self.centre
+        new = Block(sweep, sweep + 1, x, x * x)
+        last = self.blocks[-1] if self.blocks else None
+        if last is not None and last.last - last.first < self.width:
+            self.blocks[-1] = last.joined(new)
+        else:
+            self.blocks.append(new)
+        if len(self.blocks) > BLOCKS:
+            pairs = [self.blocks[p : p + 2] for p in range(0, len(self.blocks), 2)]
+            self.blocks = [pair[0].joined(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
+            self.width *= 2
+
+    def since(self, burn_in: int) -> tuple[Floats, Floats, int]:
+        """Mean and mean square (less the centre) of each chain since `burn_in`, and how many sweeps that is.
+
+        Over the blocks that begin at or after it or, if none does, over the last block.
+        """
+        kept = [block for block in self.blocks if block.first >= burn_in] or self.blocks[-1:]
+        sweeps = sum(block.last - block.first for block in kept)
+        total, squares = sum(block.sums for block in kept), sum(block.squares for block in kept)
+        return np.asarray(total / sweeps), np.asarray(squares / sweeps), sweeps
+
+    def combined(self, burn_in: int) -> tuple[Floats, Floats]:
+        """Mean and variance over all chains and sweeps since `burn_in`."""
+        means, squares, _ = self.since(burn_in)
+        mean = means.mean(axis=0)
+        return mean + (self.centre or 0.0), np.maximum(squares.mean(axis=0) - mean * mean, 0.0)
+
+
+@dataclass
+class Keeper:
+    """Evenly spaced draws of every chain; when there are too many, every second one is dropped.
+
+    `interval` is the number of sweeps from one draw to the next; it is held where the user gave it (`fixed`).
+    """
+
+    most: int
+    interval: int = FIRST_INTERVAL
+    fixed: bool = False
+    draws: list[list[Draw]] = field(default_factory=list)  # one list per sweep kept
+
+    def wants(self, sweep: int) -> bool:
+        """Whether this sweep's draws are kept."""
+        return (sweep + 1) % self.interval == 0
+
+    def add(self, draws: list[Draw]) -> None:
+        """Keep one draw of each chain."""
+        self.draws.append(draws)
+        if not self.fixed and sum(map(len, self.draws)) > self.most and len(self.draws) > 1:
+            self.interval *= 2
+            self.draws = [each for each in self.draws if self.wants(each[0].sweep)]
+
+    def since(self, burn_in: int) -> list[Draw]:
+        """The draws of later sweeps; the last ones if there are no later ones."""
+        kept = [each for each in self.draws if each[0].sweep >= burn_in] or self.draws[-1:]
+        return [draw for each in kept for draw in each]

@@ -1,0 +1,296 @@
+"""From sums per row to labels drawn at random. Rows here are rows or columns: whichever axis is updated.
+
+Random numbers are hashes of a key (two words) and the row's number, so a draw never depends on ranges or threads.
+`row_weights` is None or the whole-number precision of each row: what its sums count for in costs and tables.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accams.kernels.jit import contracted, kernel
+
+BLOCK = 128  # rows whose costs are computed together, so that the inner loop runs over neighbouring numbers
+LOWEST = -700.0  # exp(LOWEST) is as good as zero
+FULL = 1e100  # a product that could be larger is moved into the exponent
+
+ADD1, ADD2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
+MIX1, MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+S30, S27, S31, S12 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
+
+LOG2E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
+ROUND = 6755399441055744.0  # adding 1.5 * 2^52 leaves the nearest whole number in the lowest bits
+BIAS, EXPONENT = np.int64(1023), np.int64(52)
+POWERS = 2.0 ** np.arange(-1023.0, 1.0)
+
+
+@kernel
+def mixed(x):
+    """A bijection of 64-bit words without visible structure (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> S30)) * MIX1
+    x = (x ^ (x >> S27)) * MIX2
+    return x ^ (x >> S31)
+
+
+@kernel
+def uniform(key0, key1, counter):
+    """A number strictly between 0 and 1: a function of the two key words and the counter."""
+    word = mixed(mixed(np.uint64(key0) + np.uint64(counter) * ADD1) ^ (np.uint64(key1) * ADD2))
+    return (np.float64(word >> S12) + 0.5) * 2.0**-52
+
+
+@contracted
+def exponentials(x, work):
+    """Replace a vector of numbers up to 0 by their exponentials, to about eleven digits, and without a branch.
+
+    x = p ln 2 + r with |r| <= ln(2) / 2: a polynomial in r, scaled by 2^p through the exponent's bits.
+    """
+    for i in range(x.size):
+        y = x[i] if x[i] > LOWEST else LOWEST
+        z = y * LOG2E + ROUND
+        work[i] = z
+        p = z - ROUND
+        r = (y - p * LN2_HIGH) - p * LN2_LOW
+        r2 = r * r
+        r4 = r2 * r2
+        low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
+        middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
+        x[i] = low + r4 * (middle + r4 * (1.0 / 40320.0 + r * (1.0 / 362880.0)))
+    bits = work.view(np.int64)
+    for i in range(x.size):
+        bits[i] = (bits[i] + BIAS) << EXPONENT
+    for i in range(x.size):
+        x[i] *= work[i]
+
+
+@contracted
+def exponential(x):
+    """The same for one number, with the power of two from a table."""
+    y = x if x > LOWEST else LOWEST
+    p = np.rint(y * LOG2E)
+    r = (y - p * LN2_HIGH) - p * LN2_LOW
+    r2 = r * r
+    r4 = r2 * r2
+    low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
+    middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
+    return (low + r4 * (middle + r4 * (1.0 / 40320.0 + r * (1.0 / 362880.0)))) * POWERS[np.uint64(np.int64(p) + BIAS)]
+
+
+@contracted
+def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, labels, N, L, counts):
+    """Draw a label for each row of [lo, hi) given the template, and add its sums to the block tables.
+
+    log p(a) = log_prior[a] - precision / 2 * sum_b (n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]) + a constant.
+    `labels` is changed in place; N, L and counts are added to. Returns how many labels changed.
+    """
+    k_own, k_other = T.shape
+    mass = np.zeros((k_other, BLOCK))
+    sums = np.zeros((k_other, BLOCK))
+    logit = np.zeros((k_own, BLOCK))
+    highest = np.zeros(BLOCK)
+    work = np.zeros(BLOCK)
+    total = np.zeros(BLOCK)
+    drawn = np.zeros(BLOCK, np.int64)
+    moved = 0
+    for start in range(lo, hi, BLOCK):
+        width = min(BLOCK, hi - start)
+        for i in range(width):
+            scale = precision if row_weights is None else precision * row_weights[start + i]
+            for b in range(k_other):
+                mass[b, i] = -0.5 * scale * n[start + i, b]
+                sums[b, i] = scale * l[start + i, b]
+        highest[:] = -np.inf
+        for a in range(k_own):
+            x = logit[a]
+            x[:] = log_prior[a]
+            for b in range(k_other):
+                t = T[a, b]
+                m = mass[b]
+                s = sums[b]
+                for i in range(BLOCK):
+                    x[i] += t * (m[i] * t + s[i])
+            for i in range(BLOCK):
+                highest[i] = x[i] if x[i] > highest[i] else highest[i]
+        total[:] = 0.0
+        for a in range(k_own):
+            x = logit[a]
+            for i in range(BLOCK):
+                x[i] -= highest[i]
+            exponentials(x, work)
+            for i in range(BLOCK):
+                total[i] += x[i]
+                x[i] = total[i]
+        for i in range(width):
+            total[i] *= uniform(key0, key1, start + i)
+        drawn[:] = 0
+        for a in range(k_own - 1):
+            x = logit[a]
+            for i in range(BLOCK):
+                drawn[i] += x[i] <= total[i]
+        for i in range(width):
+            a = drawn[i]
+            if labels[start + i] != a:
+                moved += 1
+                labels[start + i] = a
+            counts[a] += 1
+            w = 1 if row_weights is None else np.int64(row_weights[start + i])
+            for b in range(k_other):
+                N[a, b] += w * n[start + i, b]
+                L[a, b] += w * l[start + i, b]
+    return moved
+
+
+@contracted
+def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing, key0, key1, labels, N, L, counts):
+    """Draw labels one after another, from row `first` on, with the template integrated out.
+
+    N, L and counts must hold the block tables of the labels as they are, and do so at the end. With D = 1 + kappa N,
+
+        log p(a) = log w_a + sum_b (g(N + n, L + l) - g(N, L)),  g(N, L) = -log(D) / 2 + rho * L^2 / D
+
+    where w_a is the number of other rows in cluster a plus `concentration` per cluster or, with `crp`, that number
+    alone, and `concentration` for the first empty cluster. If `growing`, it ends early when all clusters are occupied.
+    Returns the row it got to and how many labels changed.
+    """
+    k_own, k_other = N.shape
+    D, S = 1.0 + kappa * N, L.astype(np.float64)
+    active = np.zeros(k_other, np.uint64)
+    more, x = np.zeros((2, k_other))
+    power, weight = np.zeros((2, k_own))
+    moved = 0
+    for i in range(first, labels.size):
+        if growing and counts.min() > 0:
+            return i, moved
+        w = 1 if row_weights is None else np.int64(row_weights[i])
+        old = labels[i]
+        counts[old] -= 1
+        size = 0
+        for b in range(k_other):
+            if n[i, b] > 0:
+                N[old, b] -= w * n[i, b]
+                L[old, b] -= w * l[i, b]
+                D[old, b] = 1.0 + kappa * N[old, b]
+                S[old, b] = L[old, b]
+                active[size] = b
+                more[size] = kappa * (w * n[i, b])
+                x[size] = w * l[i, b]
+                size += 1
+        highest = -np.inf
+        for a in range(k_own):
+            d, s = D[a], S[a]
+            gain = 0.0
+            # sums of L^2 / D with and without the row, over one denominator each: divisions cost much
+            top, bottom, top_before, before = 0.0, 1.0, 0.0, 1.0
+            for p in range(size):
+                e, r = d[active[p]], s[active[p]]
+                q, t = e + more[p], r + x[p]
+                top = top * q + t * t * bottom
+                bottom *= q
+                top_before = top_before * e + r * r * before
+                before *= e
+                if bottom > FULL:
+                    gain += rho * (top / bottom - top_before / before) - 0.5 * np.log(bottom / before)
+                    top, bottom, top_before, before = 0.0, 1.0, 0.0, 1.0
+            gain += rho * (top / bottom - top_before / before)
+            power[a] = gain
+            weight[a] = np.sqrt(before / bottom)
+            highest = gain if gain > highest else highest
+        for a in range(k_own):
+            power[a] = exponential(power[a] - highest)
+        empty = 0
+        while empty < k_own and counts[empty] > 0:
+            empty += 1
+        total = 0.0
+        for a in range(k_own):
+            prior = counts[a] + (0.0 if crp and a != empty else concentration)
+            total += prior * power[a] * weight[a]
+            weight[a] = total
+        total *= uniform(key0, key1, i)
+        new = 0
+        while new < k_own - 1 and weight[new] <= total:
+            new += 1
+        if new != old:
+            moved += 1
+            labels[i] = new
+        counts[new] += 1
+        for p in range(size):
+            b = active[p]
+            N[new, b] += w * n[i, b]
+            L[new, b] += w * l[i, b]
+            D[new, b] = 1.0 + kappa * N[new, b]
+            S[new, b] = L[new, b]
+    return labels.size, moved
+
+
+@kernel
+def gamma(shape, key0, key1, counter):
+    """A draw from the gamma distribution of this shape and scale one (Marsaglia and Tsang's rejection)."""
+    d = (shape + 1.0 if shape < 1.0 else shape) - 1.0 / 3.0
+    c = 1.0 / np.sqrt(9.0 * d)
+    word = mixed(np.uint64(key1) ^ mixed(np.uint64(counter) * ADD1))
+    turn = 1
+    while True:
+        u, v, w = uniform(key0, word, turn), uniform(key0, word, turn + 1), uniform(key0, word, turn + 2)
+        turn += 3
+        x = np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+        y = (1.0 + c * x) ** 3
+        if y > 0.0 and np.log(w) < 0.5 * x * x + d - d * y + d * np.log(y):
+            if shape < 1.0:
+                return d * y * uniform(key0, word, 0) ** (1.0 / shape)
+            return d * y
+
+
+@kernel
+def precisions(lo, hi, squares, cells, nu, scale, key0, key1, out):
+    """out[i] ~ Gamma((nu + cells[i]) / 2, rate (nu + scale * squares[i]) / 2)."""
+    for i in range(lo, hi):
+        out[i] = gamma(0.5 * (nu + cells[i]), key0, key1, i) / (0.5 * (nu + scale * squares[i]))
+
+
+@kernel
+def normal(key0, key1, counter):
+    """A standard normal number (Box and Muller), from the uniform numbers 2 * counter and 2 * counter + 1."""
+    u, v = uniform(key0, key1, 2 * counter), uniform(key0, key1, 2 * counter + 1)
+    return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+
+
+@kernel
+def effects(lo, hi, n, l, row_weights, effects, kappa, spread, limit, key0, key1, change):
+    """Draw a new effect for each row of [lo, hi) and write by how much it differs from the old one into `change`.
+
+    With w the row's weight, n and l its sums over all observations (the old effect taken out of l here):
+    mean = kappa w l / (1 + kappa w n), standard deviation = spread / sqrt(1 + kappa w n), both in ticks.
+    """
+    for i in range(lo, hi):
+        w = 1.0 if row_weights is None else np.float64(row_weights[i])
+        whole = 1.0 + kappa * w * n[i, 0]
+        mean = kappa * w * np.float64(l[i, 0] + n[i, 0] * effects[i]) / whole
+        new = np.rint(mean + spread / np.sqrt(whole) * normal(key0, key1, i))
+        change[i] = np.int32(min(max(new, -limit), limit)) - effects[i]
+
+
+@kernel
+def template(N, L, kappa, spread, limit, key0, key1):
+    """T[a, b] ~ N(kappa L / (1 + kappa N), spread^2 / (1 + kappa N)), in whole numbers that float32 can hold."""
+    out = np.empty(N.shape, np.int32)
+    for a in range(N.shape[0]):
+        for b in range(N.shape[1]):
+            whole = 1.0 + kappa * N[a, b]
+            drawn = kappa * L[a, b] / whole + spread / np.sqrt(whole) * normal(key0, key1, a * N.shape[1] + b)
+            rounded = np.float64(np.float32(np.rint(drawn)))
+            out[a, b] = np.int32(min(max(rounded, -limit), limit))
+    return out
+
+
+@kernel
+def log_weights(counts, concentration, key0, key1):
+    """log pi up to a constant, pi ~ Dirichlet(counts + concentration): in logarithms, since small shapes underflow.
+
+    A gamma variable of shape a is one of shape a + 1 times U^(1 / a).
+    """
+    out = np.empty(counts.size)
+    for a in range(counts.size):
+        shape = counts[a] + concentration
+        out[a] = np.log(gamma(shape + 1.0, key0, key1, a + 1)) + np.log(uniform(key1, key0, a)) / shape
+    return out

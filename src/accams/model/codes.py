@@ -1,0 +1,156 @@
+"""A stencil sum laid out for prediction: all labels of a row side by side, all templates in one array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accams.errors import InputError
+
+Labels = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Labels and templates, each with one more: the average row (column), for those never seen and for position -1.
+
+    Attributes
+    ----------
+    rows, cols : arrays (m + 1, s) and (n + 1, s)
+        One line of labels per row (column); label k stands for the average, as does the last line.
+    flat, starts, widths : arrays
+        Template s begins at flat[starts[s]] and has lines of widths[s] numbers.
+    row_effects, col_effects : arrays (m + 1,) and (n + 1,), or None
+        Zero for those never seen.
+    offset : float
+    """
+
+    rows: Labels
+    cols: Labels
+    flat: NDArray[np.floating]
+    starts: NDArray[np.int64]
+    widths: NDArray[np.int64]
+    row_effects: NDArray[np.floating] | None
+    col_effects: NDArray[np.floating] | None
+    offset: float
+
+    @classmethod
+    def of(
+        cls, templates: Sequence[NDArray[np.float32]], labels: tuple[Sequence[Labels], Sequence[Labels]],
+        shape: tuple[int, int], unseen: tuple[NDArray[np.int64], NDArray[np.int64]],
+        effects: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None], offset: float,
+    ) -> Codes:  # fmt: skip
+        """From one template and two label vectors per stencil."""
+        widest = max((max(T.shape) for T in templates), default=1)
+        rows, cols = (
+            _padded_codes(labels[axis], shape[axis], unseen[axis], [T.shape[axis] for T in templates], widest)
+            for axis in (0, 1)
+        )
+        padded = [_with_averages(T, rows[:-1, p], cols[:-1, p]) for p, T in enumerate(templates)]
+        flat = np.concatenate([T.ravel() for T in padded]) if padded else np.zeros(0)
+        starts = np.cumsum([0, *(T.size for T in padded)])[:-1].astype(np.int64)
+        widths = np.array([T.shape[1] for T in padded], dtype=np.int64)
+        both = [_padded_effects(each, missing) for each, missing in zip(effects, unseen, strict=True)]
+        return cls(rows, cols, flat, starts, widths, both[0], both[1], offset)
+
+    def template(self, stencil: int) -> NDArray[np.floating]:
+        """Template number `stencil`, with the averages as last line and column."""
+        ends = [*self.starts[1:], len(self.flat)]
+        return self.flat[self.starts[stencil] : ends[stencil]].reshape(-1, self.widths[stencil])
+
+    def predict(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Predictions at the cells (i[p], j[p]); -1 stands for the average row (column)."""
+        from accams.kernels.predict import predict_pairs
+
+        out = np.empty(len(i), dtype=np.float64)
+        tables = self.rows, self.cols, self.flat, self.starts, self.widths
+        predict_pairs(0, len(i), i, j, *tables, self.offset, out)
+        return self._with_effects(out, i, j)
+
+    def predict_probable(
+        self, shares: NDArray[np.uint8], i: NDArray[np.int64], j: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The same with probabilities of all labels in place of each row's labels (one line of `shares` per row)."""
+        from accams.kernels.predict import predict_probable
+
+        out = np.empty(len(i), dtype=np.float64)
+        tables = shares, self.cols, self.flat, self.starts, self.widths
+        predict_probable(0, len(i), i, j, *tables, self.offset, out)
+        return self._with_effects(out, i, j)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        parts = self.rows, self.cols, self.flat, self.row_effects, self.col_effects
+        return sum(part.nbytes for part in parts if part is not None)
+
+    def _with_effects(
+        self, out: NDArray[np.float64], i: NDArray[np.int64], j: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        if self.row_effects is not None:
+            out += self.row_effects[i]
+        if self.col_effects is not None:
+            out += self.col_effects[j]
+        return out
+
+
+def label_type(k: int) -> type[np.unsignedinteger[Any]]:
+    """The narrowest type for labels below `k`."""
+    return np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.uint32
+
+
+def position_pairs(
+    rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of cells, checked: two vectors of one length, each position within the matrix or -1."""
+    i, j = np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(cols))
+    if i.ndim != 1 or j.ndim != 1 or len(i) != len(j) != 1 != len(i):
+        raise InputError(f"rows and columns must be of equal length, but have shapes {i.shape} and {j.shape}")
+    for name, x in (("row", i), ("column", j)):
+        if x.size and x.dtype.kind not in "iu":
+            raise InputError(f"{name} positions must be whole numbers, not {x.dtype}")
+    i, j = (np.ascontiguousarray(x, dtype=np.int64) for x in np.broadcast_arrays(i, j))
+    for name, x, size in (("row", i, shape[0]), ("column", j, shape[1])):
+        if x.size and (int(x.min()) < -1 or int(x.max()) >= size):
+            raise InputError(f"{name} positions must lie between 0 and {size - 1} (or be -1 for one never seen)")
+    return i, j
+
+
+def _padded_codes(
+    labels: Sequence[Labels], size: int, unseen: NDArray[np.int64], ks: Sequence[int], widest: int
+) -> Labels:
+    """One line of labels per position and one for position -1; label k stands for the average."""
+    codes = np.zeros((size + 1, len(labels)), dtype=label_type(widest + 1))
+    for p, (each, k) in enumerate(zip(labels, ks, strict=True)):
+        codes[:size, p] = each
+        codes[unseen, p] = k
+        codes[size, p] = k
+    return codes
+
+
+def _with_averages(template: NDArray[np.float32], row_codes: Labels, col_codes: Labels) -> NDArray[np.float64]:
+    """The template with one more row and column: the averages over the seen rows and columns."""
+    k_rows, k_cols = template.shape
+    out = np.zeros((k_rows + 1, k_cols + 1))
+    out[:k_rows, :k_cols] = template
+    out[k_rows, :k_cols] = _shares(row_codes, k_rows) @ out[:k_rows, :k_cols]
+    out[:, k_cols] = out[:, :k_cols] @ _shares(col_codes, k_cols)
+    return out
+
+
+def _shares(codes: Labels, k: int) -> NDArray[np.float64]:
+    counts = np.bincount(codes, minlength=k + 1)[:k].astype(np.float64)
+    return counts / counts.sum() if counts.sum() else np.full(k, 1.0 / k)
+
+
+def _padded_effects(effects: NDArray[np.float32] | None, unseen: NDArray[np.int64]) -> NDArray[np.float32] | None:
+    """One effect per position and 0 for those never seen and for position -1."""
+    if effects is None:
+        return None
+    out = np.append(effects, np.float32(0.0))
+    out[unseen] = 0.0
+    return out

@@ -1,0 +1,212 @@
+"""Posterior: many draws of the model, in compact form, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from accams.errors import InputError
+from accams.model.codes import Codes, position_pairs
+from accams.model.stencils import Stencil, StencilSum
+
+BATCH = 1 << 16  # pairs at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One kept state of one chain.
+
+    Attributes
+    ----------
+    chain, sweep : int
+        Where it comes from.
+    codes : Codes
+        Its labels (one byte each) and templates.
+    row_shares : array or None
+        Probabilities of each row's labels in 255ths, to predict with in place of the labels themselves
+        (Rao-Blackwell).
+    row_noise : array or None
+        Each row's noise variance relative to the overall one, where rows have noise of their own.
+    """
+
+    chain: int
+    sweep: int
+    codes: Codes
+    row_shares: NDArray[np.uint8] | None = None
+    row_noise: NDArray[np.float32] | None = None
+
+    @classmethod
+    def of(cls, chain: int, sweep: int, stencils: StencilSum, row_shares: Any = None, row_noise: Any = None) -> Draw:
+        """A draw from the model as it stands."""
+        codes = replace(stencils.codes, flat=stencils.codes.flat.astype(np.float32))
+        return cls(chain, sweep, codes, row_shares, row_noise)
+
+    def stencils(self, unseen_rows: NDArray[np.int64], unseen_cols: NDArray[np.int64]) -> StencilSum:
+        """The draw as a model of its own."""
+        codes, parts = self.codes, list[Stencil]()
+        for p in range(len(codes.starts)):
+            T = codes.template(p)[:-1, :-1]
+            rows, cols = (np.minimum(x[:-1, p], k - 1) for x, k in zip((codes.rows, codes.cols), T.shape, strict=True))
+            parts.append(Stencil(T, rows, cols))
+        shape = len(codes.rows) - 1, len(codes.cols) - 1
+        effects = (None if each is None else each[:-1] for each in (codes.row_effects, codes.col_effects))
+        return StencilSum(shape, codes.offset, tuple(parts), unseen_rows, unseen_cols, *effects)
+
+    def predict(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
+        """This draw's prediction, with label probabilities if it has them."""
+        if self.row_shares is None:
+            return self.codes.predict(i, j)
+        return self.codes.predict_probable(self.row_shares, i, j)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.codes.nbytes + sum(x.nbytes for x in (self.row_shares, self.row_noise) if x is not None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior:
+    """Draws from the posterior distribution of the model.
+
+    Attributes
+    ----------
+    draws : tuple of Draw
+    noise : float
+        Standard deviation of an observation around the posterior mean, calibrated on held-out observations where
+        there were any.
+    traces : dict of arrays (chain, sweep) or (chain, sweep, probe)
+        Quantities that do not depend on how clusters are numbered: "sigma", "tau", "log_joint", "occupied", "probes".
+    probes : array (n, 2)
+        The cells (row and column positions) that the traces follow.
+    """
+
+    shape: tuple[int, int]
+    draws: tuple[Draw, ...]
+    noise: float
+    traces: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    probes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    def __repr__(self) -> str:
+        m, n = self.shape
+        chains = len({draw.chain for draw in self.draws})
+        return f"Posterior({m:,} x {n:,}, {len(self)} draws of {chains} chains, {self.nbytes / 1e6:,.1f} MB)"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the draws take in memory."""
+        return sum(draw.nbytes for draw in self.draws)
+
+    def predict(
+        self, rows: ArrayLike, cols: ArrayLike, *, return_std: bool = False, quantiles: Sequence[float] | None = None
+    ) -> Any:
+        """Mean over the draws at the cells (rows[p], cols[p]); -1 stands for a row (column) never seen.
+
+        Parameters
+        ----------
+        rows, cols : positions
+        return_std : bool
+            Also the standard deviation of an observation there: the spread of the draws and the noise.
+        quantiles : sequence of floats, optional
+            Also these quantiles of an observation, from a normal distribution with that mean and deviation: an array
+            with one column per quantile.
+
+        Returns
+        -------
+        mean, or a tuple (mean, std), (mean, quantiles) or (mean, std, quantiles)
+        """
+        i, j = position_pairs(rows, cols, self.shape)
+        mean, spread = self._moments(i, j)
+        return with_spread(mean, spread, self._noise(i), return_std, quantiles)
+
+    def thin(self, n_draws: int) -> Posterior:
+        """The same with at most `n_draws` of its draws, evenly taken."""
+        if n_draws < 1:
+            raise InputError(f"a posterior needs at least one draw, not {n_draws}")
+        keep = np.unique(np.linspace(0, len(self.draws) - 1, min(n_draws, len(self.draws))).round().astype(int))
+        return replace(self, draws=tuple(self.draws[p] for p in keep))
+
+    def to_arviz(self) -> Any:
+        """The traces for ArviZ (as InferenceData, or a DataTree from ArviZ 1 on)."""
+        try:
+            import arviz  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            raise InputError("to_arviz needs ArviZ: pip install 'accams[arviz]'") from None
+        if arviz.__version__.startswith("0."):
+            return arviz.from_dict(posterior=self.traces)
+        return arviz.from_dict({"posterior": self.traces})
+
+    @cached_property
+    def r_hat(self) -> dict[str, float]:
+        """Split R-hat of the noise, the log joint and (the median of) the probes; near 1 where chains agree."""
+        found = {}
+        for name, trace in self.traces.items():
+            values = split_r_hat(trace)
+            if np.isfinite(values).any():
+                found[name] = float(np.nanmedian(values))
+        return found
+
+    def _moments(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance over the draws."""
+        total, squares = np.zeros(len(i)), np.zeros(len(i))
+        centre = self.draws[0].codes.offset
+        for draw in self.draws:
+            for lo in range(0, len(i), BATCH):
+                part = slice(lo, lo + BATCH)
+                x = draw.predict(i[part], j[part]) - centre
+                total[part] += x
+                squares[part] += x * x
+        mean = total / len(self.draws)
+        return mean + centre, np.maximum(squares / len(self.draws) - mean * mean, 0.0)
+
+    def _noise(self, i: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Variance of the noise in each of these rows."""
+        each = np.full(len(i), self.noise**2)
+        return each if self._row_noise is None else each * self._row_noise[i]
+
+    @cached_property
+    def _row_noise(self) -> NDArray[np.float64] | None:
+        """What each row's noise variance is of `noise` squared, with the average row at the end."""
+        found = [draw.row_noise for draw in self.draws if draw.row_noise is not None]
+        if not found:
+            return None
+        mean = np.mean(found, axis=0, dtype=np.float64)
+        return np.append(mean, mean.mean())
+
+
+def with_spread(
+    mean: NDArray[np.float64], spread: NDArray[np.float64], noise: NDArray[np.float64], return_std: bool,
+    quantiles: Sequence[float] | None,
+) -> Any:  # fmt: skip
+    """The mean and what was asked for beside it."""
+    if not return_std and quantiles is None:
+        return mean
+    std = np.sqrt(spread + noise)
+    answer = [mean, std] if return_std else [mean]
+    if quantiles is not None:
+        levels = np.asarray(quantiles, dtype=np.float64)
+        if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
+            raise InputError(f"quantiles must be a list of numbers between 0 and 1, not {quantiles!r}")
+        answer.append(mean[:, None] + std[:, None] * ndtri(levels))
+    return tuple(answer)
+
+
+def split_r_hat(trace: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Split R-hat of a trace (chain, sweep, ...): potential reduction of scale if the chains went on for ever."""
+    half = trace.shape[1] // 2
+    if half < 2:
+        return np.full(trace.shape[2:], np.nan)
+    parts = np.concatenate([trace[:, :half], trace[:, half : 2 * half]])
+    within = parts.var(axis=1, ddof=1).mean(axis=0)
+    between = parts.mean(axis=1).var(axis=0, ddof=1)
+    moves = within > 1e-20 * np.square(parts).mean(axis=(0, 1))  # what is held has no R-hat
+    ratio = np.divide(between, within, out=np.full(np.shape(within), np.nan), where=moves)
+    return np.asarray(np.sqrt((half - 1) / half + ratio))

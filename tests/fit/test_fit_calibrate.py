@@ -1,0 +1,265 @@
+"""Calibration of the noise: the formulas, what is held out, and whether planted noise is found again."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from accams import BayesianACCAMS
+from accams.data.observations import Observations
+from accams.data.planted import Planted, planted_stencils
+from accams.fit import calibrate as module
+from accams.fit.calibrate import (
+    calibrate,
+    ensemble_losses,
+    held_out_split,
+    lowest_point,
+    noise_estimate,
+    predictive_noise,
+    ruled_out,
+)
+from accams.fit.chains import Chains
+from accams.fit.priors import Priors
+
+SIGMA = 0.5
+
+# -- formulas -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_chains", [2, 5])
+def test_the_noise_from_pairs_of_draws(n_chains):
+    """Mean squared error of the draws, less their mean squared difference."""
+    random = np.random.default_rng(0)
+    f, y, precision = random.normal(size=(n_chains, 30)), random.normal(size=30), random.gamma(3, 1, 30)
+    error = np.mean([precision * (y - each) ** 2 for each in f])
+    difference = np.mean([precision * (a - b) ** 2 for a, b in combinations(f, 2)])
+    assert noise_estimate(f, y, precision) == pytest.approx(error - difference)
+
+
+def test_the_noise_of_a_model_that_is_right():
+    """Truth and draws come from the same posterior: 20,000 cells, so 3 % is four standard errors."""
+    random = np.random.default_rng(1)
+    centre, spread, precision = random.normal(size=20_000), 0.7, random.choice([0.5, 2.0], 20_000)
+    truth, *draws = (centre + spread * random.normal(size=20_000) for _ in range(4))
+    y = truth + SIGMA / np.sqrt(precision) * random.normal(size=20_000)
+    assert noise_estimate(np.array(draws), y, precision) == pytest.approx(SIGMA**2, rel=0.1)
+    assert noise_estimate(np.array([truth] * 2), y, precision) == pytest.approx(SIGMA**2, rel=0.04)
+
+
+def test_the_error_of_an_average_of_chains():
+    """From products of the errors of different chains, and their differences shared out among the chains to come."""
+    random = np.random.default_rng(2)
+    f, y = random.normal(size=(3, 40)), random.normal(size=40)
+    products = np.mean([(y - a) * (y - b) for a, b in combinations(f, 2)], axis=0)
+    differences = np.mean([(a - b) ** 2 for a, b in combinations(f, 2)], axis=0)
+    for n_chains in (1, 4, 100):
+        np.testing.assert_allclose(ensemble_losses(f, y, n_chains), products + differences / (2 * n_chains))
+    np.testing.assert_allclose(ensemble_losses(f, y, 3), (y - f.mean(axis=0)) ** 2)
+
+
+def test_what_chance_explains():
+    """A level is ruled out where its loss is larger, cell by cell, by more than the differences scatter."""
+    random = np.random.default_rng(4)
+    best = random.gamma(1, 1, 400)
+    losses = np.stack([best, best + random.normal(0.0, 1.0, 400), best + random.normal(0.5, 1.0, 400), best - 0.1])
+    assert not ruled_out(losses, 0, 0)
+    assert not ruled_out(losses, 1, 0)
+    assert ruled_out(losses, 2, 0)
+    assert not ruled_out(losses, 3, 0)  # it is better
+    assert ruled_out(losses, 0, 3)
+
+
+def test_the_predictive_noise():
+    """Held-out errors are, on average, as large as spread and noise say."""
+    random = np.random.default_rng(3)
+    error, spread, precision = random.normal(size=500), random.gamma(2, 0.2, 500), random.gamma(9, 0.1, 500)
+    found = predictive_noise(error, spread, precision)
+    assert np.mean(error**2 / (spread + found**2 / precision)) == pytest.approx(1.0, rel=1e-6)
+    without = predictive_noise(error, np.zeros(500), precision)
+    assert without == pytest.approx(np.sqrt(np.mean(precision * error**2)))
+    assert found < without
+    assert predictive_noise(0.1 * error, 10 + spread, precision) < 1e-6  # the spread says it all
+    assert predictive_noise(0 * error, 0 * spread, precision) < 1e-100
+    scaled = predictive_noise(1e20 * error, 1e40 * spread, precision)
+    assert scaled == pytest.approx(1e20 * found)
+
+
+@pytest.mark.parametrize("at", [0.7, 1.0, 1.5])
+def test_the_lowest_point_of_a_parabola(at):
+    levels = np.array([0.5, 0.8, 1.28, 2.048])
+    assert lowest_point(levels, np.log(levels / at) ** 2) == (pytest.approx(at), False)
+
+
+def test_the_lowest_point_at_an_edge():
+    levels = np.array([0.5, 0.8, 1.28, 2.048])
+    assert lowest_point(levels, np.array([1.0, 2.0, 3.0, 4.0])) == (0.5, True)
+    assert lowest_point(levels, np.array([4.0, 3.0, 2.0, 1.0])) == (2.048, True)
+    found, at_edge = lowest_point(levels, np.array([4.0, 1.0, 4.0, 0.9999]))
+    assert (found, at_edge) == (2.048, True)
+
+
+def test_the_lowest_point_stays_among_its_neighbours():
+    found, _ = lowest_point(np.array([0.5, 0.8, 1.28, 2.048]), np.array([1.0, 0.99999, 1.0, 2.0]))
+    assert found == pytest.approx(0.8, rel=0.01)
+    tilted, _ = lowest_point(np.array([1.0, 2.0, 4.0]), np.array([1.0001, 1.0, 9.0]))
+    assert 1.0 <= tilted <= 2.0
+
+
+def test_levels_that_a_bound_has_made_equal():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, _ = lowest_point(np.array([0.2, 0.25, 0.3, 0.3]), np.array([3.0, 2.0, 1.0, 1.1]))
+    assert 0.25 <= found <= 0.3
+
+
+# -- what is held out ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("nnz", "size"), [(20, 4), (100, 20), (499, 99), (5000, 1000)])
+def test_what_is_held_out(nnz, size):
+    """A twentieth, at least two thousand, never more than a fifth."""
+    observations = planted_stencils((100, 60), 1, 2, nnz=nnz).observations
+    part, held_out = held_out_split(observations, 3)
+    assert (part.nnz, held_out.nnz) == (nnz - size, size)
+    assert part.shape == held_out.shape == observations.shape
+    entries = [set(zip(*(x.tolist() for x in each.coo()), strict=True)) for each in (observations, part, held_out)]
+    assert entries[1] | entries[2] == entries[0]
+    np.testing.assert_array_equal(held_out_split(observations, 3)[1].values, held_out.values)
+    assert not np.array_equal(held_out_split(observations, 4)[1].cols, held_out.cols)
+
+
+# -- the search ---------------------------------------------------------------------------------------------------
+
+
+def chains_on(observations: Observations, sigma2: float = 0.3) -> Chains:
+    priors = Priors([(3, 3)], [1.0], [1.0], tau2=[1.0])
+    return Chains(observations, "cpu", priors, module.N_CHAINS, sigma2, 1.0, 1)
+
+
+TINY = held_out_split(planted_stencils((40, 30), 1, 3, density=0.5, noise=SIGMA, random_state=1).observations, 0)
+
+
+def test_watchers_are_told_of_every_sweep_and_can_end_it():
+    told = []
+    found = calibrate(chains_on(TINY[0]), TINY[1], 4, (1e-6, np.inf), lambda *news: told.append(news), (6, 4))
+    assert [sweep for sweep, _, _ in told] == list(range(1, len(told) + 1))
+    assert told[-1][1] == len(told)  # and how many there are to be
+    assert 0.1 < found.sigma2 < 1.0
+    assert [len(each) for each in found.levels] == [len(each) for each in found.errors] == [4] * len(found.levels)
+    for last in (1, 4):
+        seen = []
+        ended = calibrate(
+            chains_on(TINY[0]), TINY[1], 4, (1e-6, np.inf), lambda n, *_, s=seen, last=last: s.append(n) or n == last
+        )
+        assert len(seen) == last
+        assert ended.sigma2 == pytest.approx(0.3)  # nothing is known yet: where it began
+
+
+def test_bounds():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.RankWarning)
+        high = calibrate(chains_on(TINY[0], 0.01), TINY[1], 4, (1e-6, 0.02), None, (6, 4))
+        low = calibrate(chains_on(TINY[0], 5.0), TINY[1], 4, (2.0, 9.0), None, (6, 4))
+    assert high.sigma2 <= 0.02
+    assert low.sigma2 >= 2.0
+    assert all(x <= 0.02 for each in high.levels for x in each)
+    assert all(x >= 2.0 for each in low.levels for x in each)
+
+
+def test_a_first_guess_that_is_far_off():
+    """The levels move on until the best one has others on both sides."""
+    for start in (0.01, 10.0):
+        found = calibrate(chains_on(TINY[0], start), TINY[1], 4, (1e-6, np.inf), None, (20, 10))
+        assert 0.1 < found.sigma2 < 1.0
+        assert len(found.levels) > 2
+
+
+# -- planted noise ------------------------------------------------------------------------------------------------
+
+SETTINGS = {"n_sweeps": 30, "n_burn_in": 10, "thin": 1, "clip": False, "n_threads": 1}
+
+
+def planted(seed: int, density: float = 0.4, shape: tuple[int, int] = (200, 150)) -> Planted:
+    """Easy to fit, so that what is left is the noise: smaller than a real problem, for the time it takes."""
+    return planted_stencils(shape, 1, 4, density=density, noise=SIGMA, random_state=seed)
+
+
+@pytest.fixture(scope="module", params=[None, "auto"], ids=["all rows alike", "row noise"])
+def fitted(request: pytest.FixtureRequest) -> tuple[Planted, BayesianACCAMS]:
+    data = planted(1)
+    return data, BayesianACCAMS(3, 4, n_chains=2, row_noise=request.param, **SETTINGS).fit(data.observations)
+
+
+def unseen_cells(data: Planted) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cells that were not observed, and new observations of them."""
+    missing = np.ones(data.observations.shape, bool)
+    missing[data.observations.coo()[:2]] = False
+    rows, cols = np.nonzero(missing)
+    return rows, cols, data.predict(rows, cols) + np.random.default_rng(9).normal(0, SIGMA, len(rows))
+
+
+def coverage(model: BayesianACCAMS, data: Planted) -> float:
+    """Share of new observations within the 90 % interval."""
+    rows, cols, y = unseen_cells(data)
+    low, high = model.predict(np.stack([rows, cols], axis=1), quantiles=[0.05, 0.95])[1].T
+    return float(np.mean((low < y) & (y < high)))
+
+
+def test_planted_noise_is_found(fitted):
+    """By 600 held-out observations: a standard error of 3 % from them alone, so twice 5 % would be more than chance."""
+    _, model = fitted
+    assert model.predictive_sigma_ == pytest.approx(SIGMA, rel=0.05)
+    assert np.sqrt(model.calibration_.estimate) == pytest.approx(SIGMA, rel=0.05)
+
+
+def test_the_sampler_has_about_the_planted_noise(fitted):
+    """Its level is the one that predicts best, within what matters: with more stencils than planted, a larger one."""
+    assert fitted[1].sigma_ == pytest.approx(SIGMA, rel=0.2)
+
+
+@pytest.mark.parametrize("row_noise", [None, "auto"])
+def test_intervals_cover_with_more_stencils_than_planted(row_noise):
+    """The noise that the sampler holds is then further from the planted one; intervals must not follow it."""
+    data = planted_stencils((120, 100), 2, 3, density=0.5, noise=SIGMA, random_state=1)
+    model = BayesianACCAMS(5, 4, n_chains=4, row_noise=row_noise, **SETTINGS).fit(data.observations)
+    assert 0.86 < coverage(model, data) < 0.94  # 300 held-out observations: a standard error of 1.4 %
+
+
+def test_intervals_cover_what_they_say(fitted):
+    """18,000 cells: the counting error is 0.2 %. The noise comes from 600 observations, to 3 %, which makes 1 % of
+    coverage: 87 to 93 % is three standard errors, a false alarm in 400 seeds (and this seed is fixed).
+    """
+    data, model = fitted
+    assert 0.87 < coverage(model, data) < 0.93
+
+
+def test_left_to_itself_the_noise_collapses():
+    """The paper's settings on sparse data: this is why there is a calibration."""
+    data = planted_stencils((120, 100), 1, 3, density=0.12, noise=SIGMA, random_state=2)
+    sampled = BayesianACCAMS.paper(n_stencils=20, n_threads=1, n_sweeps=40, n_burn_in=30, thin=1, clip=False)
+    assert sampled.fit(data.observations).sigma_ < 0.6 * SIGMA
+    calibrated = BayesianACCAMS(6, 5, n_chains=2, row_noise=None, **SETTINGS).fit(data.observations)
+    assert calibrated.predictive_sigma_ == pytest.approx(SIGMA, rel=0.15)  # from 100 observations
+    assert 0.85 < coverage(calibrated, data) < 0.95
+
+
+@pytest.mark.parametrize("nnz", [20, 60])
+def test_few_observations(nnz):
+    data = planted_stencils((15, 10), 1, 2, nnz=nnz, noise=SIGMA, random_state=nnz)
+    model = BayesianACCAMS(1, 2, n_chains=2, **SETTINGS).fit(data.observations)
+    assert model.calibration_ is not None
+    spread = data.observations.values.std()
+    assert 0 < model.sigma_ < 3 * spread
+    mean, std = model.predict([[0, 0], [14, 9], [99, 0]], return_std=True)
+    assert np.isfinite(mean).all()
+    assert ((std > 0) & (std < 3 * spread)).all()
+
+
+def test_too_few_observations_to_hold_any_out():
+    data = planted_stencils((15, 10), 1, 2, nnz=19, noise=SIGMA)
+    model = BayesianACCAMS(1, 2, n_chains=2, **SETTINGS).fit(data.observations)
+    assert model.calibration_ is None  # sampled
+    assert model.sigma_ > 0

@@ -1,0 +1,198 @@
+"""Geweke's joint-distribution test: parameters and data drawn in two ways that must agree.
+
+Once straight from the prior; once by a chain that alternates a sweep given the data with new data given the parameters.
+Both have the prior as the distribution of the parameters, whatever the data are: no posterior need be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import twins
+from compare import BATCHES, batch_means, bonferroni
+from scipy import stats
+
+from accams.data.observations import Observations
+from accams.engine.grid import Grid
+from accams.engine.threads import Threads
+from accams.fit.gibbs import Chain
+from accams.fit.priors import Priors
+
+Random = np.random.Generator
+BURN = 100
+TINY = 1e-12  # once in a million draws all of a model is 0 to the nearest tick
+
+
+@dataclass
+class Parameters:
+    """All that the model does not observe, in the units of the data."""
+
+    sigma2: float
+    tau2: np.ndarray
+    T: list[np.ndarray]
+    labels: list[list[np.ndarray]]  # of rows and columns, per stencil
+    row_weights: np.ndarray
+    effect_tau2: np.ndarray
+    effects: list[np.ndarray]
+
+    def model(self) -> np.ndarray:
+        """The noise-free matrix."""
+        out = self.effects[0][:, None] + self.effects[1]
+        return out + sum(T[np.ix_(c, d)] for T, (c, d) in zip(self.T, self.labels, strict=True))
+
+    def statistics(self, X: np.ndarray, weights: np.ndarray, empty_blocks: bool) -> list[float]:
+        """What is compared: moments of everything, and products that tell whether it goes together as it should.
+
+        Nothing here depends on the names of clusters. Blocks of empty clusters count only where the sampler has them.
+        """
+        out = self.of_variances() + self.of_fit(X, weights)
+        for stencil in range(len(self.T)):
+            out += self.of_stencil(stencil, empty_blocks)
+        for tau2, each in zip(self.effect_tau2, self.effects, strict=True):
+            if each.any():
+                out += [each.mean(), *_scale(each, tau2)]
+        return [float(x) for x in out]
+
+    def of_variances(self) -> list[float]:
+        """sigma^2, row precisions, and both with tau^2."""
+        log_sigma2, log_weights = np.log(self.sigma2), np.log(self.row_weights)
+        out = [self.sigma2, log_sigma2, log_sigma2**2, log_sigma2 * np.log(self.tau2).sum()]
+        out += [self.row_weights.mean(), log_weights.mean(), np.square(log_weights).mean()]
+        return [*out, log_sigma2 * log_weights.mean()]
+
+    def of_fit(self, X: np.ndarray, weights: np.ndarray) -> list[float]:
+        """How well the model fits: squared errors are chi-square, and errors are uncorrelated with the model."""
+        model = self.model()
+        errors = (X - model) * np.sqrt(weights * self.row_weights[:, None] / self.sigma2)
+        rows, chi2 = np.square(errors).sum(axis=1), np.square(errors).sum() - np.count_nonzero(weights)
+        out = [chi2, chi2**2, chi2 * np.log(self.sigma2), np.square(rows).sum(), (errors * model).sum()]
+        out += [(errors * np.sign(model)).sum(), np.square(errors.sum(axis=0)).sum(), rows @ np.log(self.row_weights)]
+        size = np.log(np.square(model).mean() + TINY)
+        return [*out, size, size * np.log(self.sigma2), _angle(model[0], model[1]), _angle(model[:, 0], model[:, 1])]
+
+    def of_stencil(self, stencil: int, empty_blocks: bool) -> list[float]:
+        """Its tau^2, template and labels."""
+        tau2, T, sides = self.tau2[stencil], self.T[stencil], self.labels[stencil]
+        used = [sorted(set(labels.tolist())) for labels in sides]
+        rows, cols = len(used[0]), len(used[1])
+        blocks = T if empty_blocks else T[used[0]][:, used[1]]
+        out = [blocks.mean(), *_scale(blocks, tau2), rows, cols, rows * cols, rows * np.log(tau2)]
+        return out + [float(labels[0] == labels[1]) for labels in sides]
+
+
+def _angle(x: np.ndarray, y: np.ndarray) -> float:
+    """The cosine of the angle between two vectors."""
+    return float(x @ y / np.sqrt((x @ x) * (y @ y) + TINY))
+
+
+def _scale(x: np.ndarray, tau2: float) -> list[float]:
+    """How large x is, how large tau^2 is, and how one goes with the other (logarithms have light tails)."""
+    square, log_tau2 = np.square(x).mean() + TINY, np.log(tau2)
+    return [np.log(square), log_tau2, log_tau2**2, np.log(square) * log_tau2, square / tau2]
+
+
+@dataclass
+class World:
+    """What is known beforehand: which cells are observed, with which weights, by which engine, under which priors."""
+
+    priors: Priors
+    engine: str = "cpu"
+    chain_class: type[Chain] = Chain
+    shape: tuple[int, int] = (7, 3)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Of observations: 1/4 to 2, and 0 for one cell in five, which is missing."""
+        random = np.random.default_rng(0)
+        return random.integers(1, 9, self.shape) / 4 * (random.random(self.shape) < 0.8)
+
+    # -- from the prior ---------------------------------------------------------------------------------------
+
+    def draw_parameters(self, random: Random) -> Parameters:
+        """One draw from the prior."""
+        priors, n_stencils = self.priors, len(self.priors.shapes)
+        sigma2 = priors.eta[1] / random.gamma(priors.eta[0])
+        while sigma2 > priors.sigma_max**2:
+            sigma2 = priors.eta[1] / random.gamma(priors.eta[0])
+        tau2, effect_tau2 = (priors.gamma[1] / random.gamma(priors.gamma[0], size=size) for size in (n_stencils, 2))
+        T = [random.normal(0.0, np.sqrt(t), shape) for t, shape in zip(tau2, priors.shapes, strict=True)]
+        labels = [[self.draw_labels(stencil, side, random) for side in (0, 1)] for stencil in range(n_stencils)]
+        half = (priors.row_noise or np.inf) / 2.0
+        weights = random.gamma(half, 1.0 / half, self.shape[0]) if priors.row_noise else np.ones(self.shape[0])
+        spread = np.sqrt(effect_tau2) * priors.continuous
+        effects = [random.normal(0.0, s, size) for s, size in zip(spread, self.shape, strict=True)]
+        return Parameters(sigma2, tau2, T, labels, weights, effect_tau2, effects)
+
+    def draw_labels(self, stencil: int, side: int, random: Random) -> np.ndarray:
+        """Labels of one side: by Dirichlet weights, or from a Chinese restaurant if it has no more than k tables."""
+        priors, size, k = self.priors, self.shape[side], self.priors.shapes[stencil][side]
+        alpha = (priors.alpha, priors.beta)[side][stencil]
+        if priors.label_prior == "dirichlet":
+            return random.choice(k, size, p=random.dirichlet([alpha / k] * k))
+        while True:
+            labels = [0]
+            for _ in range(size - 1):  # sit down beside one of those who are there, or at a new table
+                beside = random.random() * (len(labels) + alpha)
+                labels.append(labels[int(beside)] if beside < len(labels) else max(labels) + 1)
+            if max(labels) < k:
+                return np.array(labels)
+
+    def draw_data(self, parameters: Parameters, random: Random) -> np.ndarray:
+        """New data given the parameters, in all cells."""
+        omega = np.maximum(self.weights, 1e-9) * parameters.row_weights[:, None]
+        return parameters.model() + np.sqrt(parameters.sigma2 / omega) * random.standard_normal(self.shape)
+
+    # -- by the chain -----------------------------------------------------------------------------------------
+
+    def chain_on(self, X: np.ndarray) -> Chain:
+        """A new chain on these data, on a grid that is always the same."""
+        i, j = np.nonzero(self.weights)
+        obs = Observations.from_coo(i, j, X[i, j], shape=self.shape, weights=self.weights[i, j])
+        grid = replace(Grid.of(obs, 4, 0.0, row_weights=True), step=2.0**-20, limit=2**25)
+        state = twins.KINDS[self.engine](obs, grid, Threads(1)).new_state()
+        return self.chain_class(state, self.priors, 0, 1.0)
+
+    def chain(self, steps: int, random: Random) -> Iterator[tuple[Parameters, np.ndarray]]:
+        """The parameters after each of `steps` sweeps and the data they were drawn for; then come new data."""
+        X = self.draw_data(self.draw_parameters(random), random)
+        chain = self.chain_on(X)
+        for step in range(BURN + steps):
+            chain.run_sweep()
+            parameters = self.parameters_of(chain)
+            if step >= BURN:
+                yield parameters, X
+            X = self.draw_data(parameters, random)
+            before, chain = chain, self.chain_on(X)
+            chain.continue_from(before)
+
+    def parameters_of(self, chain: Chain) -> Parameters:
+        """What the chain holds."""
+        state, step = chain.state, chain.state.engine.grid.step
+        labels = [[c.astype(int), d.astype(int)] for c, d in zip(state.row_labels, state.col_labels, strict=True)]
+        effects = [np.zeros(n) if e is None else e * step for n, e in zip(self.shape, state.effects, strict=True)]
+        templates = [T * step for T in state.templates]
+        tau2, effect_tau2 = chain.tau2.copy(), chain.effect_tau2.copy()
+        return Parameters(chain.sigma2, tau2, templates, labels, chain.row_weights(), effect_tau2, effects)
+
+    # -- the test ---------------------------------------------------------------------------------------------
+
+    def p_values(self, steps: int, seed: int = 0) -> list[float]:
+        """Of every statistic: its mean along the chain (standard error by batch means) against the prior's."""
+        random, empty = np.random.default_rng(seed), self.priors.sampler == "blocked"
+        straight = (self.draw_parameters(random) for _ in range(steps))
+        prior, chain = (
+            np.array([each.statistics(X, self.weights, empty) for each, X in draws])
+            for draws in (((p, self.draw_data(p, random)) for p in straight), self.chain(steps, random))
+        )
+        means = batch_means(chain)
+        error = np.sqrt(means.var(axis=0, ddof=1) / BATCHES + prior.var(axis=0) / len(prior))
+        varied = error > 0.0
+        z = (means.mean(axis=0) - prior.mean(axis=0))[varied] / error[varied]
+        return list(2.0 * stats.t.sf(np.abs(z), BATCHES - 1))
+
+    def p_value(self, steps: int, seed: int = 0) -> float:
+        """All of them in one."""
+        return bonferroni(self.p_values(steps, seed))

@@ -1,0 +1,50 @@
+"""Simulation-based calibration: the truth is as likely to have any rank among the draws as any other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from chains import PAIRS, cells
+from compare import bonferroni
+from geweke import World
+from scipy import stats
+
+from accams.fit.priors import Priors
+
+FALSE_ALARM = 1e-3
+REPLICATES, DRAWS, THIN, BURN = 80, 11, 4, 36
+BINS = 4
+
+
+def priors_of(pair: tuple[str, str], seed: int) -> Priors:
+    """Two stencils of 3 x 3, all variances sampled."""
+    return Priors(
+        shapes=[(3, 3)] * 2, alpha=[3.0] * 2, beta=[3.0] * 2, sampler=pair[0], label_prior=pair[1], eta=(4.0, 3.0),
+        gamma=(4.0, 2.0), sigma_max=1.5, sample_sigma=True, seed=seed,
+    )  # fmt: skip
+
+
+def ranks(pair: tuple[str, str], seed: int) -> list[int]:
+    """Of the true sigma^2, of three cells and of the model's mean square, among thinned draws of one short chain."""
+    random, world = np.random.default_rng([seed, 7]), World(priors_of(pair, seed), shape=(12, 10))
+    truth = world.draw_parameters(random)
+    chain = world.chain_on(world.draw_data(truth, random))
+    chain.sigma2 = 0.7
+
+    def quantities(sigma2: float, model: np.ndarray) -> list[float]:
+        return [sigma2, model[0], model[57], model[-1], np.square(model).mean()]
+
+    drawn = []
+    for sweep in range(BURN + DRAWS * THIN):
+        chain.run_sweep()
+        if sweep >= BURN and (sweep - BURN) % THIN == 0:
+            drawn.append(quantities(chain.sigma2, cells(chain.state)))
+    return list((np.array(drawn) < quantities(truth.sigma2, truth.model().ravel())).sum(axis=0))
+
+
+@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[2]])
+def test_ranks_are_uniform(pair):
+    """Chi-square of five quantities in four bins, Bonferroni: false-alarm rate 1e-3."""
+    table = np.array([ranks(pair, seed) for seed in range(REPLICATES)])
+    counts = [np.bincount(column * BINS // (DRAWS + 1), minlength=BINS) for column in table.T]
+    assert bonferroni([stats.chisquare(each).pvalue for each in counts]) > FALSE_ALARM
