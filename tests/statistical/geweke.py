@@ -60,7 +60,8 @@ class Parameters:
         """sigma^2, row precisions, and both with tau^2."""
         log_sigma2, log_weights = np.log(self.sigma2), np.log(self.row_weights)
         out = [self.sigma2, log_sigma2, log_sigma2**2, log_sigma2 * np.log(self.tau2).sum()]
-        out += [self.row_weights.mean(), log_weights.mean(), np.square(log_weights).mean()]
+        mean = self.row_weights.mean()
+        out += [mean, (mean - 1.0) ** 2, log_weights.mean(), np.square(log_weights).mean()]
         return [*out, log_sigma2 * log_weights.mean()]
 
     def of_fit(self, X: np.ndarray, weights: np.ndarray) -> list[float]:

@@ -108,6 +108,25 @@ def test_a_stencil_of_one_block(pair):
     assert stats.kstest(draws.cells[:, 0], expected.cdf).pvalue > FALSE_ALARM
 
 
+class Undivided(Priors):
+    """alpha for each of k clusters, instead of alpha / k."""
+
+    def concentration(self, stencil: int, axis: int) -> float:
+        return (self.alpha, self.beta)[axis][stencil]
+
+
+@pytest.mark.parametrize("pair", [BLOCKED, COLLAPSED])
+def test_it_has_teeth(pair):
+    """A wrong label prior, and the wrong stencil's tau^2, are found out."""
+    one, two = Problem("complete", "dense"), Problem("complete weighted", "cpu", True, (4, 3))
+    wrong = Undivided(sampler=pair[0], label_prior=pair[1], **ONE)
+    draws = run(Chain(one.state(1), wrong, 0, SIGMA2), SWEEPS)
+    assert p_value(draws, one.exact(priors_of(pair, ONE), SIGMA2)) < FALSE_ALARM
+    swapped = priors_of(pair, {**TWO, "tau2": TWO["tau2"][::-1]})
+    draws = run(Chain(two.state(2), swapped, 0, SIGMA2), SWEEPS)
+    assert p_value(draws, two.exact(priors_of(pair, TWO), SIGMA2)) < FALSE_ALARM
+
+
 @pytest.mark.parametrize("kind", ["complete", "missing weighted"])
 def test_block_likelihood_is_that_of_the_normal(kind):
     """The formula of MATH.md gives the same posterior as the dense covariance, for all labels. Not random."""
