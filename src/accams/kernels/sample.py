@@ -177,25 +177,33 @@ def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing,
                 x[size] = w * l[i, b]
                 size += 1
         highest = -np.inf
-        for a in range(k_own):
-            d, s = D[a], S[a]
-            gain = 0.0
-            # sums of L^2 / D with and without the row, over one denominator each: divisions cost much
-            top, bottom, top_before, before = 0.0, 1.0, 0.0, 1.0
+        for a in range(0, k_own, 2):  # two clusters at a time, so that one need not wait for the other
+            c = min(a + 1, k_own - 1)
+            # sums of L^2 / D with and without the row, each over one denominator: divisions cost much
+            gain_a, top_a, low_a, old_top_a, old_low_a = 0.0, 0.0, 1.0, 0.0, 1.0
+            gain_c, top_c, low_c, old_top_c, old_low_c = 0.0, 0.0, 1.0, 0.0, 1.0
             for p in range(size):
-                e, r = d[active[p]], s[active[p]]
-                q, t = e + more[p], r + x[p]
-                top = top * q + t * t * bottom
-                bottom *= q
-                top_before = top_before * e + r * r * before
-                before *= e
-                if bottom > FULL:
-                    gain += rho * (top / bottom - top_before / before) - 0.5 * np.log(bottom / before)
-                    top, bottom, top_before, before = 0.0, 1.0, 0.0, 1.0
-            gain += rho * (top / bottom - top_before / before)
-            power[a] = gain
-            weight[a] = np.sqrt(before / bottom)
-            highest = gain if gain > highest else highest
+                b = active[p]
+                d_a, s_a, d_c, s_c = D[a, b], S[a, b], D[c, b], S[c, b]
+                q_a, t_a, q_c, t_c = d_a + more[p], s_a + x[p], d_c + more[p], s_c + x[p]
+                top_a = top_a * q_a + t_a * t_a * low_a
+                top_c = top_c * q_c + t_c * t_c * low_c
+                low_a *= q_a
+                low_c *= q_c
+                old_top_a = old_top_a * d_a + s_a * s_a * old_low_a
+                old_top_c = old_top_c * d_c + s_c * s_c * old_low_c
+                old_low_a *= d_a
+                old_low_c *= d_c
+                if low_a > FULL or low_c > FULL:
+                    gain_a += rho * (top_a / low_a - old_top_a / old_low_a) - 0.5 * np.log(low_a / old_low_a)
+                    gain_c += rho * (top_c / low_c - old_top_c / old_low_c) - 0.5 * np.log(low_c / old_low_c)
+                    top_a, low_a, old_top_a, old_low_a = 0.0, 1.0, 0.0, 1.0
+                    top_c, low_c, old_top_c, old_low_c = 0.0, 1.0, 0.0, 1.0
+            inverse_a, inverse_c = 1.0 / (low_a * old_low_a), 1.0 / (low_c * old_low_c)
+            power[a] = gain_a + rho * (top_a * old_low_a - old_top_a * low_a) * inverse_a
+            power[c] = gain_c + rho * (top_c * old_low_c - old_top_c * low_c) * inverse_c
+            weight[a], weight[c] = old_low_a * np.sqrt(inverse_a), old_low_c * np.sqrt(inverse_c)
+            highest = max(highest, power[a], power[c])
         for a in range(k_own):
             power[a] = exponential(power[a] - highest)
         empty = 0
