@@ -133,12 +133,16 @@ def test_the_memory_limit_says_how_many_chains_fit() -> None:
     settings = {"n_stencils": 3, "n_clusters": (4, 3)}
     for fits in (1, 3):
         limit = memory_estimate(observations.shape, observations.nnz, n_chains=fits, **settings)
-        message = f"6 chains need about .* more than memory_limit .*: set n_chains={fits}"
+        message = f"6 chains need about .* more than memory_limit allows .*: set n_chains={fits}"
         refused(message, memory_limit=limit, n_chains=6)
         make(memory_limit=limit, n_chains=fits).fit(MATRIX)
     one = memory_estimate(observations.shape, observations.nnz, n_chains=1, **settings)
     refused("even one chain does not fit", memory_limit=one - 1, n_chains=6)
     refused("even one chain does not fit", memory_limit=one - 1, n_chains=1)
+
+
+def test_more_chains_than_the_machine_has_memory_for() -> None:
+    refused("1000000000 chains need about .* more than this machine has .*: set n_chains=", n_chains=1_000_000_000)
 
 
 # -- data ----------------------------------------------------------------------------------------------------

@@ -92,6 +92,18 @@ def test_quantiles_outside(levels: Any, model: Any) -> None:
 # -- label probabilities -------------------------------------------------------------------------------------
 
 
+def prior_without(chain: Chain, stencil: int, i: int) -> Any:
+    """Prior weight of each label of row i: how many other rows have it, and what an empty or any cluster gets."""
+    others = np.delete(chain.state.row_labels[stencil], i)
+    counts = np.bincount(others, minlength=len(chain.state.templates[stencil])).astype(float)
+    if chain.priors.label_prior == "dirichlet":
+        return counts + chain.priors.alpha[stencil] / len(counts)
+    empty = np.flatnonzero(counts == 0)[:1]
+    counts[empty] = chain.priors.alpha[stencil]
+    counts[counts == 0] = 1e-300
+    return counts
+
+
 def slow_shares(chain: Chain, stencil: int) -> Any:
     """p(c_i = a | all else) of every row with observations, from the definition: the likelihood of each label."""
     state, grid = chain.state, chain.state.engine.grid
@@ -102,10 +114,11 @@ def slow_shares(chain: Chain, stencil: int) -> Any:
     own = T[state.row_labels[stencil][rows], state.col_labels[stencil][cols]]
     residual = values - state.predict_at(rows, cols) + own
     out = np.zeros((state.shape[0], len(T)))
-    prior = chain.counts[stencil][0] + chain.priors.concentration(stencil, 0)
     for a in range(len(T)):
         error = precision * (residual - T[a, state.col_labels[stencil][cols]]) ** 2
-        out[:, a] = np.log(prior[a]) - 0.5 * np.bincount(rows, error, minlength=state.shape[0])
+        out[:, a] = -0.5 * np.bincount(rows, error, minlength=state.shape[0])
+    for i in range(len(out)):
+        out[i] += np.log(prior_without(chain, stencil, i))
     out = np.exp(out - out.max(axis=1, keepdims=True))
     return out / out.sum(axis=1, keepdims=True)
 
@@ -121,11 +134,12 @@ def one_chain(observations: Any, row_noise: float | None, pair: Any = SAMPLERS[0
 
 @pytest.mark.parametrize("row_noise", [None, 5.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_label_probabilities_by_their_definition(weighted: bool, row_noise: float | None) -> None:
+@pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
+def test_label_probabilities_by_their_definition(pair: Any, weighted: bool, row_noise: float | None) -> None:
     matrix = MATRIX.copy()
     matrix[4] = np.nan
     weights = np.where(np.isnan(matrix), 1.0, np.random.default_rng(0).integers(1, 4, matrix.shape))
-    chain = one_chain(accams.Observations.from_dense(matrix, weights=weights if weighted else None), row_noise)
+    chain = one_chain(accams.Observations.from_dense(matrix, weights=weights if weighted else None), row_noise, pair)
     before = chain.state.predict_at(*PAIRS.T)
     shares, line, seen = chain.row_shares(), 0, np.arange(len(matrix)) != 4
     assert shares.shape == (len(matrix) + 1, (4 + 1) + (3 + 1))

@@ -29,6 +29,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "automatic": {"n_burn_in": "auto", "thin": "auto", "max_draws": 4},
     "calibrated": {"noise": "calibrated", "n_stencils": 1},
     "backfitted": {"schedule": "backfit", "n_stencils": 8, "n_sweeps": 2, "n_burn_in": "auto"},
+    "backfitted with effects": {"schedule": "backfit", "n_sweeps": 2, "n_burn_in": "auto", "effects": "continuous"},
 }
 CELLS = PAIRS[::11]
 

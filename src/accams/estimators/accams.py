@@ -257,7 +257,7 @@ class ACCAMS(StencilEstimator):
                     stop = early is not None and early(state, step)
                     shown = early.history[-1] if early is not None else step
                     bar.update(shown, 1 + settings.n_relearn)
-                    stopped = any([stop, *(_is_true(callback(shown)) for callback in self.callbacks or ())])
+                    stopped = any([stop, *(checks.is_true(callback(shown)) for callback in self.callbacks or ())])
                     told += 1
                     return stopped
 
@@ -311,7 +311,3 @@ def _refitted_rmse(state: State, shrinkage: float) -> float:
     with all_or_nothing(state):
         refit(state, shrinkage)
         return float(np.sqrt(max(state.squared_error(), 0.0) / state.engine.observations.total_weight()))
-
-
-def _is_true(answer: Any) -> bool:
-    return isinstance(answer, (bool, np.bool_)) and bool(answer)

@@ -13,11 +13,10 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.inputs import (
-    check_known,
+    known_positions,
     observations_of,
     pair_names,
     pairs_of,
-    positions,
     values_of,
     weights_of,
 )
@@ -121,9 +120,7 @@ class StencilEstimator(Parameters):
         return observations
 
     def _predict_ids(self, rows: NDArray[Any], cols: NDArray[Any]) -> NDArray[np.float64]:
-        i, j = positions(self.row_index_, rows), positions(self.col_index_, cols)
-        check_known(rows, cols, self.row_index_, self.col_index_, i, j)
-        return self._clipped(self.stencils_.predict(i, j))
+        return self._clipped(self.stencils_.predict(*known_positions(self.row_index_, self.col_index_, rows, cols)))
 
     def _clipped(self, prediction: NDArray[np.float64]) -> NDArray[np.float64]:
         checks.clip(self.clip)

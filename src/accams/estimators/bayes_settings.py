@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 from accams.data.observations import Observations, memory_estimate
 from accams.errors import InputError
 from accams.estimators import checks
-from accams.fit.bayesian import Setup
+from accams.estimators.encoding import encoded_parameters
+from accams.fit.bayesian import Saving, Setup
 from accams.fit.calibrate import N_CHAINS
-from accams.fit.checkpoint import read_header
+from accams.fit.checkpoint import fingerprint, read_header
+from accams.fit.keys import seed_of
 from accams.fit.priors import Priors
 from accams.fit.sample import Plan
 
@@ -88,6 +91,23 @@ def check_checkpoint(path: str | Path, about: dict[str, Any]) -> None:
     if other:
         changes = ", ".join(f"{name}={theirs.get(name)!r} (not {mine.get(name)!r})" for name in other)
         raise InputError(f"{path} is a checkpoint of a fit with {changes}")
+
+
+def seed_for(model: BayesianACCAMS, resume: str | Path | None) -> int:
+    """The seed; one that was drawn is taken from the checkpoint."""
+    if resume is not None and not isinstance(model.random_state, (int, np.integer)):
+        return int(read_header(resume)["about"]["seed"])
+    return seed_of(model.random_state)
+
+
+def saving_of(model: BayesianACCAMS, observations: Observations, resume: str | Path | None, seed: int) -> Saving:
+    """Where the run is saved and what it goes on from, checked."""
+    fixed = {"n_sweeps"} if model.schedule == "backfit" else set[str]()  # there it is visits, not length
+    parameters = encoded_parameters(model, set(MAY_DIFFER) - fixed)
+    about = {"parameters": parameters, "data": fingerprint(observations), "seed": seed}
+    if resume is not None:
+        check_checkpoint(resume, about)
+    return Saving(model.checkpoint, model.checkpoint_every, resume, about)
 
 
 def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Setup:
@@ -221,10 +241,11 @@ def _is_auto(value: Any) -> bool:
 
 
 def check_memory(model: BayesianACCAMS, observations: Observations, n_stencils: int, calibrated: bool) -> None:
-    """Refuse a fit that would not fit into `memory_limit`, before anything is allocated."""
+    """Refuse a fit that would not fit into `memory_limit` or the machine, before anything is allocated."""
     if model.memory_limit is None:
-        return
-    checks.number("memory_limit", model.memory_limit, 0.0, open_low=True)
+        limit, whose = _memory_of_machine(), "this machine has"
+    else:
+        limit, whose = checks.number("memory_limit", model.memory_limit, 0.0, open_low=True), "memory_limit allows"
     k = model.n_clusters if isinstance(model.n_clusters, (int, tuple)) else 10
     weights = observations.stored_weights is not None
     at_once = max(model.n_chains, N_CHAINS) if calibrated else model.n_chains
@@ -234,13 +255,20 @@ def check_memory(model: BayesianACCAMS, observations: Observations, n_stencils: 
         )
         for n in (1, at_once)
     ]
-    if sizes[1] > model.memory_limit:
+    if sizes[1] > limit:
         per_chain = max((sizes[1] - sizes[0]) / max(at_once - 1, 1), 1.0)
-        fits = int(1 + (model.memory_limit - sizes[0]) // per_chain) if sizes[0] <= model.memory_limit else 0
+        fits = int(1 + (limit - sizes[0]) // per_chain) if sizes[0] <= limit else 0
         advice = f"set n_chains={fits}" if fits >= 1 else "even one chain does not fit"
         if calibrated and 1 <= fits < N_CHAINS:
             advice += f" and noise='sampled' or a number (calibration needs {N_CHAINS} chains)"
         raise InputError(
-            f"{at_once} chains need about {sizes[1] / 1e9:.2g} GB, more than memory_limit "
-            f"({model.memory_limit / 1e9:.2g} GB): {advice}"
+            f"{at_once} chains need about {sizes[1] / 1e9:.2g} GB, more than {whose} ({limit / 1e9:.2g} GB): {advice}"
         )
+
+
+def _memory_of_machine() -> float:
+    """Bytes of memory, or no bound where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")

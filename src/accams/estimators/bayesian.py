@@ -14,14 +14,11 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.base import StencilEstimator
-from accams.estimators.bayes_settings import MAY_DIFFER, check, check_checkpoint, check_memory, setup_of
-from accams.estimators.encoding import encoded_parameters
-from accams.estimators.inputs import check_known, observations_of, pairs_of, positions
+from accams.estimators.bayes_settings import check, check_memory, saving_of, seed_for, setup_of
+from accams.estimators.inputs import known_positions, observations_of, pairs_of
 from accams.estimators.progress import ProgressBar
-from accams.fit.bayesian import Fitted, Saving, fit
-from accams.fit.checkpoint import fingerprint, read_header
+from accams.fit.bayesian import Fitted, fit
 from accams.fit.early import validation_split
-from accams.fit.keys import seed_of
 from accams.fit.running import Running
 from accams.fit.sample import Cells, Sweep, Watched
 from accams.model.draws import pack, unpack
@@ -106,7 +103,7 @@ class BayesianACCAMS(StencilEstimator):
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.
     memory_limit : float, optional
-        Bytes; a fit that would need more is refused before it begins.
+        Bytes; a fit that would need more is refused before it begins. Default: what the machine has.
     checkpoint : path, optional
         Where to save the run every `checkpoint_every` sweeps; ``fit(..., resume=path)`` goes on from there.
     checkpoint_every : int, default 50
@@ -279,7 +276,7 @@ class BayesianACCAMS(StencilEstimator):
         A keyboard interrupt (Ctrl-C) ends the fit after the current stencil, with the draws so far and a warning.
         """
         check(self)
-        seed = self._seed(resume)
+        seed = seed_for(self, resume)
         observations = observations_of(X, y, sample_weight)
         checks.magnitude(*observations.value_range)
         setup = setup_of(self, observations, seed)
@@ -295,11 +292,10 @@ class BayesianACCAMS(StencilEstimator):
 
             def watch(sweep: Sweep) -> bool:
                 bar.update_sweep(sweep)
-                answers = [_is_true(callback(sweep)) for callback in self.callbacks or ()]  # all of them are told
+                answers = [checks.is_true(callback(sweep)) for callback in self.callbacks or ()]  # all of them are told
                 return any(answers)
 
-            saving = self._saving(observations, resume, seed)
-            fitted = fit(training, setup, asked, validation, watch, saving)
+            fitted = fit(training, setup, asked, validation, watch, saving_of(self, observations, resume, seed))
         self._keep_input(X, y, observations)
         self._keep(fitted)
         return self
@@ -323,14 +319,11 @@ class BayesianACCAMS(StencilEstimator):
         """
         self._check_is_fitted()
         rows, cols = pairs_of(pairs, getattr(self, "feature_names_in_", None))
-        i, j = positions(self.row_index_, rows), positions(self.col_index_, cols)
-        check_known(rows, cols, self.row_index_, self.col_index_, i, j)
+        i, j = known_positions(self.row_index_, self.col_index_, rows, cols)
         return self._clipped_all(self.posterior_.predict(i, j, return_std=return_std, quantiles=quantiles), return_std)
 
     def _predict_ids(self, rows: NDArray[Any], cols: NDArray[Any]) -> NDArray[np.float64]:
-        i, j = positions(self.row_index_, rows), positions(self.col_index_, cols)
-        check_known(rows, cols, self.row_index_, self.col_index_, i, j)
-        return self._clipped(self.posterior_.predict(i, j))
+        return self._clipped(self.posterior_.predict(*known_positions(self.row_index_, self.col_index_, rows, cols)))
 
     def _clipped_all(self, answer: Any, return_std: bool) -> Any:
         if not isinstance(answer, tuple):
@@ -340,26 +333,10 @@ class BayesianACCAMS(StencilEstimator):
     def _cells(self, pairs: Any, observations: Observations) -> Cells | None:
         if pairs is None:
             return None
-        rows, cols = pairs_of(pairs)
-        i, j = positions(observations.row_index, rows), positions(observations.col_index, cols)
-        check_known(rows, cols, observations.row_index, observations.col_index, i, j)
+        i, j = known_positions(observations.row_index, observations.col_index, *pairs_of(pairs))
         if min(i.min(initial=0), j.min(initial=0)) < 0:
             raise InputError("predict_at names rows or columns that are not in the training data")
         return i, j
-
-    def _seed(self, resume: str | Path | None) -> int:
-        """The seed; one that was drawn is taken from the checkpoint."""
-        if resume is not None and not isinstance(self.random_state, (int, np.integer)):
-            return int(read_header(resume)["about"]["seed"])
-        return seed_of(self.random_state)
-
-    def _saving(self, observations: Observations, resume: str | Path | None, seed: int) -> Saving:
-        fixed = {"n_sweeps"} if self.schedule == "backfit" else set[str]()  # there it is visits, not length
-        parameters = encoded_parameters(self, set(MAY_DIFFER) - fixed)
-        about = {"parameters": parameters, "data": fingerprint(observations), "seed": seed}
-        if resume is not None:
-            check_checkpoint(resume, about)
-        return Saving(self.checkpoint, self.checkpoint_every, resume, about)
 
     def _keep(self, fitted: Fitted) -> None:
         self.posterior_, self.stencils_ = fitted.posterior, fitted.stencils
@@ -415,7 +392,3 @@ class BayesianACCAMS(StencilEstimator):
         self.posterior_ = Posterior(
             self.stencils_.shape, tuple(draws), float(header["noise"]), traces, tensors["probes"]
         )
-
-
-def _is_true(answer: Any) -> bool:
-    return isinstance(answer, (bool, np.bool_)) and bool(answer)

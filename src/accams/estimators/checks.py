@@ -37,6 +37,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def is_true(answer: Any) -> bool:
+    """Whether a callback said yes: True itself, not just anything that is not nothing."""
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
+
+
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """One of a few values."""
     plain = value.item() if isinstance(value, np.generic) else value

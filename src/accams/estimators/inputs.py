@@ -160,6 +160,15 @@ def check_known(rows: Any, cols: Any, row_index: Index, col_index: Index, i: Any
     )
 
 
+def known_positions(
+    row_index: Index, col_index: Index, rows: NDArray[Any], cols: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of pairs of ids, -1 for those never seen; refuses pairs none of which can be known."""
+    i, j = positions(row_index, rows), positions(col_index, cols)
+    check_known(rows, cols, row_index, col_index, i, j)
+    return i, j
+
+
 def is_frame(X: Any) -> bool:
     """Whether X is a table with named columns."""
     return not isinstance(X, np.ndarray) and hasattr(type(X), "columns")

@@ -1,8 +1,8 @@
 """bACCAMS: one chain of the sampler.
 
-A visit takes one stencil out of the residual, draws its labels and template, and puts it back; a sweep visits all of
-them and then draws row precisions, effects and variances. Which conditionals are drawn in which order is in `MATH` on
-the architecture page; each of them is in `accams.fit.conditionals`.
+A visit takes one stencil out of the residual, draws its labels and template, and puts it back; a sweep draws effects if
+there are any, visits all stencils, and then draws row precisions and variances (docs/architecture.md has the order).
+What is drawn from is in `accams.fit.conditionals`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Chain:
     Parameters
     ----------
     state : State
-        With no stencils, or those of an earlier sweep.
+        With no stencils; `continue_from` takes over those of another chain.
     priors : Priors
     number : int
         Which chain; part of the key of its random numbers.
@@ -86,6 +86,8 @@ class Chain:
                 return False
             random = self._random()
             self.moved = 0
+            if self.priors.continuous:
+                self._draw_effects(random)
             self.visit(stencil, random)
             self.draw_noise(random)
             self.sweep += 1
@@ -190,15 +192,25 @@ class Chain:
             (n, l), t = state.sums(0), T.astype(np.float64)
             precision = 0.5 * state.weight_unit * state.engine.grid.step**2 / self.sigma2
             scale = precision * (1 if state.row_weights is None else state.row_weights[:, None])
-            with np.errstate(divide="ignore"):
-                prior = np.log(self.counts[stencil][0] + self.priors.concentration(stencil, 0))
-            logits = prior - scale * (n @ (t * t).T - 2.0 * (l @ t.T))
+            logits = self._log_weights_without(stencil, state.labels[0]) - scale * (n @ (t * t).T - 2.0 * (l @ t.T))
             shares = np.append(softmax(logits, axis=1), np.zeros((len(logits), 1)), axis=1)
             shares[unseen] = np.append(np.zeros(len(t)), 1.0)
             parts.append(shares)
             state.end(T)
         last = np.concatenate([np.append(np.zeros(len(T)), 1.0) for T in state.templates])
         return np.rint(255.0 * np.append(np.concatenate(parts, axis=1), last[None], axis=0)).astype(np.uint8)
+
+    def _log_weights_without(self, stencil: int, labels: Labels) -> NDArray[np.float64]:
+        """Log prior weight of every label for every row, given the labels of all other rows."""
+        counts = self.counts[stencil][0]
+        others = counts - (np.arange(len(counts)) == labels[:, None])
+        weights = others + self.priors.concentration(stencil, 0)
+        if self.priors.label_prior == "crp":
+            first = np.argmin(others > 0, axis=1)[:, None]  # of the empty clusters one is open
+            opened = (np.arange(len(counts)) == first) & (others == 0)
+            weights = np.where(opened, self.priors.concentration(stencil, 0), others)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(weights))
 
     # -- its parts --------------------------------------------------------------------------------------------
 
