@@ -5,7 +5,7 @@ the training part, of single draws and of the chains' average on the held-out pa
 Beside them, where the sampled noise goes, and what `noise="calibrated"` finds. Writes calibration.csv,
 calibration-paths.json and the figures of the page.
 
-Run: python experiments/calibration.py [--sets planted ml-100k jester ml-1m] [--sweeps 150] [--figures docs/figures]
+Run: python experiments/calibration.py [--sets planted ml-100k jester ml-1m] [--sweeps 150] [--show]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import ROOT, use_local_data
+from common import ROOT, table, use_local_data
 
 from accams.data import datasets
 from accams.data.observations import Observations
@@ -30,6 +30,8 @@ from accams.fit.chains import Chains
 
 HERE = Path(__file__).resolve().parent
 SHARES = (0.1, 0.16, 0.25, 0.32, 0.4, 0.5, 0.63, 0.8)  # noise variance as a share of the data's
+NOISES = ("auto", "none")
+STENCILS = (5, 10, 30)
 N_CHAINS = 4
 PLANTED_SIGMA = 0.5
 COLUMNS = ("set", "row_noise", "share", "sigma2", "train", "draw", "mean", "every_chain", "entropy", "moved")
@@ -48,9 +50,9 @@ def observations(name: str) -> Observations:
     )
 
 
-def chains_at(training: Observations, sigma: float | str, row_noise: Any) -> Chains:
+def chains_at(training: Observations, sigma: float | str, row_noise: Any, n_stencils: int = 30) -> Chains:
     """Chains as `BayesianACCAMS` would make them, on one thread."""
-    setup = setup_of(BayesianACCAMS(noise=sigma, row_noise=row_noise), training, 0)
+    setup = setup_of(BayesianACCAMS(n_stencils, noise=sigma, row_noise=row_noise), training, 0)
     return Chains(training, "cpu", setup.priors, N_CHAINS, setup.sigma2, setup.tau2, 1)
 
 
@@ -85,7 +87,7 @@ def held(job: tuple[str, float, Any, int]) -> dict[str, Any]:
     mean = total.mean(axis=0)
     return {
         "set": name,
-        "row_noise": "none" if row_noise is None else row_noise,
+        "row_noise": row_noise or "none",
         "share": share,
         "sigma2": sigma2,
         "train": np.mean([c.state.squared_error(row_weighted=True) for c in chains.chains]) / training.total_weight(),
@@ -97,18 +99,33 @@ def held(job: tuple[str, float, Any, int]) -> dict[str, Any]:
     }
 
 
-def paths(name: str, sweeps: int) -> dict[str, Any]:
-    """Where the sampled noise goes, and what the calibration finds."""
+def sampled(job: tuple[str, int, int]) -> dict[str, Any]:
+    """Where the sampled noise goes, with so many stencils, and what it costs."""
+    name, n_stencils, sweeps = job
+    use_local_data()
+    training, test = random_split(observations(name), 0.1, 0)
+    rows, cols, y = test.coo()
+    chains, path, total = chains_at(training, "sampled", None, n_stencils), [], np.zeros(len(y))
+    for sweep in range(sweeps):
+        chains.run_sweep()
+        path.append(float(np.mean([chain.sigma2 for chain in chains.chains])))
+        if sweep >= sweeps // 4:
+            total += chains.predict_at(rows, cols).mean(axis=0) / (sweeps - sweeps // 4)
+    return {"set": name, "n_stencils": n_stencils, "path": path, "mean": float(np.mean((total - y) ** 2))}
+
+
+def calibrated(name: str) -> dict[str, Any]:
+    """What the calibration finds."""
     use_local_data()
     training, _ = random_split(observations(name), 0.1, 0)
-    sampled = chains_at(training, "sampled", None)
-    path = []
-    for _ in range(sweeps):
-        sampled.run_sweep()
-        path.append(float(np.mean([chain.sigma2 for chain in sampled.chains])))
-    model = BayesianACCAMS(n_sweeps=1, n_threads=1, verbose=False).fit(training)
-    found = model.calibration_
-    return {"set": name, "sampled": path, "levels": found.levels, "errors": found.errors, "sigma2": found.sigma2}
+    found = BayesianACCAMS(n_sweeps=1, n_threads=1, verbose=False).fit(training).calibration_
+    return {
+        "levels": found.levels,
+        "errors": found.errors,
+        "estimate": found.estimate,
+        "sigma2": found.sigma2,
+        "variance": float(np.var(training.values)),
+    }
 
 
 def write(path: Path, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
@@ -118,51 +135,93 @@ def write(path: Path, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> N
         writer.writerows([{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows])
 
 
+def read(path: Path) -> list[dict[str, Any]]:
+    with path.open(newline="") as file:
+        return [
+            {k: v if k in ("set", "row_noise") else float(v) for k, v in row.items()} for row in csv.DictReader(file)
+        ]
+
+
 def figure(rows: list[dict[str, Any]], found: dict[str, Any], path: Path) -> None:
-    """Errors and entropy against the noise that is held."""
+    """Errors and entropy against the noise that is held, and where the sampled noise goes."""
     import matplotlib
 
     matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "accams"
     from matplotlib import pyplot
 
-    rows = sorted((r for r in rows if r["row_noise"] != "none"), key=lambda r: r["sigma2"])
+    rows = sorted((r for r in rows if r["row_noise"] == "none"), key=lambda r: r["sigma2"])
     x = [r["sigma2"] for r in rows]
-    fig, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    for name, label in (
-        ("train", "training, single draw"),
-        ("draw", "held out, single draw"),
-        ("mean", "held out, mean"),
-    ):
+    fig, (left, middle, right) = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    lines = {"train": "training, one draw", "draw": "held out, one draw", "mean": "held out, mean of 4 chains"}
+    for name, label in lines.items():
         left.plot(x, [r[name] for r in rows], "o-", ms=3, label=label)
     left.plot(x, x, "k:", lw=1, label="the level itself")
-    left.axvline(found["sigma2"], color="grey", lw=1, ls="--", label="calibrated")
-    left.set(xlabel="noise variance held", ylabel="mean squared error", xscale="log")
+    left.axvline(found["calibrated"]["sigma2"], color="grey", lw=1, ls="--", label="calibrated")
+    left.set(xlabel="noise variance held", ylabel="mean squared error", xscale="log", ylim=(0, None))
     left.legend(fontsize=7, frameon=False)
-    right.plot(x, [r["entropy"] for r in rows], "o-", ms=3)
-    right.set(xlabel="noise variance held", ylabel="entropy of a row label (bits)", xscale="log", ylim=(0, None))
-    fig.suptitle(rows[0]["set"])
-    fig.savefig(path)
+    middle.plot(x, [r["entropy"] for r in rows], "o-", ms=3)
+    middle.set(xlabel="noise variance held", ylabel="entropy of a row's label (bits)", xscale="log", ylim=(0, None))
+    for each in found["sampled"]:
+        sweeps = np.arange(1, len(each["path"]) + 1)
+        right.plot(sweeps, each["path"], label=f"{each['n_stencils']} stencils, sampled")
+    right.axhline(found["calibrated"]["sigma2"], color="grey", lw=1, ls="--", label="30 stencils, calibrated")
+    right.set(xlabel="sweep", ylabel="noise variance", ylim=(0, None))
+    right.legend(fontsize=7, frameon=False)
+    fig.suptitle(f"{rows[0]['set']}: variance of the values {found['calibrated']['variance']:.3g}")
+    fig.savefig(path, metadata={"Date": None})
+
+
+def study(given: argparse.Namespace) -> None:
+    """Compute everything and write it down."""
+    names = given.sets
+    jobs = [(name, share, noise, given.sweeps) for name in names for share in SHARES for noise in ("auto", None)]
+    free = [(name, s, given.sweeps) for name in names for s in STENCILS]
+    with ProcessPoolExecutor(given.jobs) as pool:  # the longest first
+        found = {name: pool.submit(calibrated, name) for name in reversed(names)}
+        drawn = [pool.submit(sampled, job) for job in sorted(free, key=lambda job: (-names.index(job[0]), -job[1]))]
+        rows = list(pool.map(held, reversed(jobs)))[::-1]
+        draws = [each.result() for each in drawn]
+    write(given.out / "calibration.csv", rows, COLUMNS)
+    known = {
+        name: {"calibrated": found[name].result(), "sampled": [d for d in draws[::-1] if d["set"] == name]}
+        for name in names
+    }
+    (given.out / "calibration-paths.json").write_text(json.dumps(known, indent=1))
+
+
+def show(given: argparse.Namespace) -> None:
+    """Draw the figures and print the tables from what was written down."""
+    rows, known = read(given.out / "calibration.csv"), json.loads((given.out / "calibration-paths.json").read_text())
+    given.figures.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for name, found in known.items():
+        here = [row for row in rows if row["set"] == name]
+        figure(here, found, given.figures / f"calibration-{name}.svg")
+        best = {noise: min((r for r in here if r["row_noise"] == noise), key=lambda r: r["mean"]) for noise in NOISES}
+        free = {each["n_stencils"]: each for each in found["sampled"]}
+        lines.append(
+            [name, f"{found['calibrated']['variance']:.3g}", f"{found['calibrated']['sigma2']:.3g}"]
+            + [f"{best[noise]['sigma2']:.3g} ({best[noise]['mean'] ** 0.5:.4f})" for noise in NOISES]
+            + [f"{free[s]['path'][-1]:.3g} ({free[s]['mean'] ** 0.5:.4f})" for s in STENCILS]
+        )
+    print("Noise variance (RMSE of the mean of 4 chains on the held-out tenth):")
+    header = ["set", "values", "calibrated", "best held, row noise", "best held, no row noise"]
+    print(table([*header, *(f"sampled, {s} stencils" for s in STENCILS)], lines))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=["planted", "ml-100k", "jester", "ml-1m"])
+    parser.add_argument("--sets", nargs="+", default=["planted", "ml-100k", "jester", "ml-1m"], help="smallest first")
     parser.add_argument("--sweeps", type=int, default=150)
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--figures", type=Path, default=ROOT / "docs" / "figures")
+    parser.add_argument("--show", action="store_true", help="only draw and print what is known")
     given = parser.parse_args()
-    given.figures.mkdir(parents=True, exist_ok=True)
-    jobs = [(name, share, noise, given.sweeps) for name in given.sets for share in SHARES for noise in ("auto", None)]
-    with ProcessPoolExecutor(given.jobs) as pool:
-        following = [pool.submit(paths, name, given.sweeps) for name in given.sets]
-        rows = list(pool.map(held, jobs))
-        found = [each.result() for each in following]
-    write(given.out / "calibration.csv", rows, COLUMNS)
-    (given.out / "calibration-paths.json").write_text(json.dumps(found))
-    for each in found:
-        figure([r for r in rows if r["set"] == each["set"]], each, given.figures / f"calibration-{each['set']}.svg")
-        print(each["set"], "calibrated", round(each["sigma2"], 4), "sampled ends at", round(each["sampled"][-1], 4))
+    if not given.show:
+        study(given)
+    show(given)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from bayes_models import GRAPH, SAMPLERS, make, same
 from forms import MATRIX, PAIRS, VALUES
 
-from accams import InputError, Observations
+from accams import Observations
 from accams.data.planted import planted_stencils
 from accams.fit import sample
 from accams.fit.early import validation_split
@@ -140,10 +140,15 @@ def test_forms_of_asked_cells() -> None:
     assert (clipped.min(), clipped.max()) == (2.0, 3.0)
 
 
-@pytest.mark.parametrize("pairs", [[[0, 0], [99, 0]], [[0, 0], [0, "x"]], [[0, 0], [-1, 0]]])
-def test_asked_cells_must_be_known(pairs: Any) -> None:
-    with pytest.raises(InputError, match="predict_at names rows or columns that are not in the training data"):
-        make().fit(MATRIX, predict_at=pairs)
+def test_asked_cells_may_be_new() -> None:
+    """A table of test ratings has rows and columns that training did not see: they are answered as `predict` does."""
+    model = make(clip=False, max_draws=10_000, n_burn_in=3).fit(MATRIX, predict_at=[[0, 0], [99, 0], [0, 99], [99, 99]])
+    np.testing.assert_allclose(model.predicted_at_, model.predict([[0, 0], [99, 0], [0, 99], [99, 99]]), atol=1e-5)
+    assert np.isfinite(model.predicted_at_std_).all()
+    alone = make(clip=False, n_burn_in=3).fit(MATRIX, predict_at=[[0, 0]])
+    assert alone.predicted_at_[0] == model.predicted_at_[0]
+    with pytest.warns(UserWarning, match="none of these ids was seen"):
+        assert make().fit(MATRIX, predict_at=[[99, 99]]).predicted_at_.shape == (1,)
 
 
 def test_a_later_fit_forgets_what_was_asked() -> None:

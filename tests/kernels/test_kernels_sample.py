@@ -298,9 +298,9 @@ def test_collapsed_with_many_blocks_is_still_random():
     """As above, with gains of clusters so close that labels are not certain."""
     rng = np.random.default_rng(0)
     n, labels = rng.integers(0, 2, (60, 200)), rng.integers(0, 3, 60).astype(np.uint8)
-    l = n * rng.integers(-3, 4, n.shape)
+    l = n * rng.integers(-9, 10, n.shape)
     runs = []
-    for key in ((1, 2), (3, 4)):
+    for key in ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 12)):
         runs.append(labels.copy())
         check_collapsed(n, l, None, runs[-1], 3, 1.0, False, 5.0, 5e3, key=key)
     assert 0.1 < (runs[0] != runs[1]).mean() < 0.95

@@ -123,13 +123,14 @@ class State(ABC):
         self._sums, self._known_squares = [None, None], None
         self.current = None
 
-    def update(self, axis: int, rule: Rule) -> Tables:
+    def update(self, axis: int, rule: Rule, before: Tables | None = None) -> Tables:
         """New labels for all rows (axis 0) or columns (axis 1) by the rule; one pass over the data if needed.
 
-        Repeating it while the other axis's labels stay needs no further pass.
+        Repeating it while the other axis's labels stay needs no further pass. `before`: the tables of the labels as
+        they are, where the last update has given them, so that `Collapsed` need not make them again.
         """
         if isinstance(rule, Collapsed):
-            return update_one_by_one(self, axis, rule)
+            return update_one_by_one(self, axis, rule, before)
         T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
         cached = self._sums[axis]
         n, l = cached or self.buffers(axis, self.k[1 - axis])

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 MOST_CLUSTERS = 255  # where there is no other bound
 
 
-def update_one_by_one(state: State, axis: int, rule: Collapsed) -> Tables:
-    """New labels for all rows (axis 0) or columns (axis 1), in their order.
+def update_one_by_one(state: State, axis: int, rule: Collapsed, before: Tables | None = None) -> Tables:
+    """New labels for all rows (axis 0) or columns (axis 1), in their order; `before` has the tables as they are.
 
     Where the number of clusters is not bounded, the kernel stops when it has no empty one left and goes on with more
     room; in the end the occupied ones are numbered from 0.
     """
     n, l = state.sums(axis)
-    before = state.tables(axis)
-    tables = [np.ascontiguousarray(own_first(x, axis)) for x in (before.N, before.L)] + [before.counts]
     weights, labels = state.own_weights(axis), state.labels[axis]
+    known = before or state.tables(axis)
+    tables = [np.array(own_first(x, axis), order="C") for x in (known.N, known.L)]
+    tables.append(np.bincount(labels, minlength=state.k[axis]))
     row, moved, renumbered = 0, 0, False
     while row < len(labels):
         growing = rule.growing and len(tables[0]) < MOST_CLUSTERS

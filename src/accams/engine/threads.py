@@ -44,6 +44,17 @@ class Threads:
         Without a chunk size, a range has about `least` rows or more.
         """
         rows, entries = len(starts) - 1, int(starts[-1])
+        inner = np.searchsorted(starts, np.linspace(0, entries, self._pieces(rows, entries, least) + 1)[1:-1])
+        cuts = np.unique(np.concatenate([[0], inner, [rows]]))
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+    def split_evenly(self, rows: int, entries_per_row: int, least: int = 1) -> list[Range]:
+        """Ranges of rows that all have `entries_per_row` entries."""
+        pieces = self._pieces(rows, rows * entries_per_row, least)
+        return [(rows * p // pieces, rows * (p + 1) // pieces) for p in range(pieces)]
+
+    def _pieces(self, rows: int, entries: int, least: int) -> int:
+        """How many ranges to make of so many rows and entries."""
         if self.chunk_size:
             pieces = -(-entries // self.chunk_size)
         elif self.n_threads == 1:
@@ -51,14 +62,7 @@ class Threads:
         else:  # one piece per thread; several where there is enough work to even out a slow core
             wanted = self.n_threads if entries < self.n_threads * LARGE_PIECE else 4 * self.n_threads
             pieces = min(wanted, entries // SMALLEST_PIECE, rows // least)
-        pieces = max(1, min(pieces, rows))
-        inner = np.searchsorted(starts, np.linspace(0, entries, pieces + 1)[1:-1])
-        cuts = np.unique(np.concatenate([[0], inner, [rows]]))
-        return [(int(a), int(b)) for a, b in pairwise(cuts)]
-
-    def split_evenly(self, rows: int, entries_per_row: int, least: int = 1) -> list[Range]:
-        """Ranges of rows that all have `entries_per_row` entries."""
-        return self.split(np.arange(rows + 1, dtype=np.int64) * entries_per_row, least)
+        return max(1, min(pieces, rows))
 
     def run(self, function: Callable[..., Any], ranges: list[Range], *args: Any) -> None:
         """Call ``function(lo, hi, *args)`` for every range."""

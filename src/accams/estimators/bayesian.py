@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.data.observations import Observations
-from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.base import StencilEstimator
 from accams.estimators.bayes_settings import check, check_memory, saving_of, seed_for, setup_of
@@ -262,7 +261,7 @@ class BayesianACCAMS(StencilEstimator):
             The weight of each value; for a matrix, one of the same shape.
         predict_at : pairs, optional
             Cells whose prediction is averaged over every sweep while fitting (`predicted_at_`); what is kept for them
-            does not grow with the number of draws.
+            does not grow with the number of draws. Where the row or the column is new, the kept draws are averaged.
         resume : path, optional
             A checkpoint of an earlier fit with the same parameters and data, to go on from; the result is the same, to
             the bit, as if that fit had not been interrupted. `n_sweeps` and `tol` may differ, to go on for longer.
@@ -281,7 +280,7 @@ class BayesianACCAMS(StencilEstimator):
         checks.magnitude(*observations.value_range)
         setup = setup_of(self, observations, seed)
         check_memory(self, observations, len(setup.priors.shapes), setup.calibrated)
-        asked = self._cells(predict_at, observations)
+        cells, asked = self._cells(predict_at, observations)
         training, validation = observations, None
         if self.early_stopping:
             training, held_out = validation_split(observations, self.validation_fraction, seed)
@@ -298,6 +297,7 @@ class BayesianACCAMS(StencilEstimator):
             fitted = fit(training, setup, asked, validation, watch, saving_of(self, observations, resume, seed))
         self._keep_input(X, y, observations)
         self._keep(fitted)
+        self._keep_predicted(cells, fitted.asked)
         return self
 
     def predict(self, pairs: Any, *, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
@@ -330,13 +330,28 @@ class BayesianACCAMS(StencilEstimator):
             return self._clipped(answer)
         return tuple(x if return_std and p == 1 else self._clipped(x) for p, x in enumerate(answer))
 
-    def _cells(self, pairs: Any, observations: Observations) -> Cells | None:
+    def _cells(self, pairs: Any, observations: Observations) -> tuple[Cells | None, Cells | None]:
+        """The positions of pairs (-1: not in the training data), and those of them that are known."""
         if pairs is None:
-            return None
+            return None, None
         i, j = known_positions(observations.row_index, observations.col_index, *pairs_of(pairs))
-        if min(i.min(initial=0), j.min(initial=0)) < 0:
-            raise InputError("predict_at names rows or columns that are not in the training data")
-        return i, j
+        known = (i >= 0) & (j >= 0)
+        return (i, j), (i[known], j[known])
+
+    def _keep_predicted(
+        self, cells: Cells | None, asked: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    ) -> None:
+        """Streamed averages where row and column are known, elsewhere those of the draws."""
+        for name in ("predicted_at_", "predicted_at_std_"):
+            self.__dict__.pop(name, None)
+        if cells is None or asked is None:
+            return
+        i, j = cells
+        known = (i >= 0) & (j >= 0)
+        mean, spread = np.empty(len(i)), np.empty(len(i))
+        mean[known], spread[known] = asked
+        mean[~known], spread[~known] = self.posterior_.moments(i[~known], j[~known])
+        self.predicted_at_, self.predicted_at_std_ = self._clipped(mean), np.sqrt(spread)
 
     def _keep(self, fitted: Fitted) -> None:
         self.posterior_, self.stencils_ = fitted.posterior, fitted.stencils
@@ -348,11 +363,6 @@ class BayesianACCAMS(StencilEstimator):
         self.engine_ = fitted.engine
         self.train_rmse_ = fitted.history[-1].rmse if fitted.history else None
         self.r_hat_ = fitted.posterior.r_hat
-        for name in ("predicted_at_", "predicted_at_std_"):
-            self.__dict__.pop(name, None)
-        if fitted.asked is not None:
-            mean, spread = fitted.asked
-            self.predicted_at_, self.predicted_at_std_ = self._clipped(mean), np.sqrt(spread)
         bound = self.sigma_max
         if bound is not None and self.noise in ("calibrated", "sampled") and self.sigma_ > 0.99 * bound:
             warnings.warn(

@@ -105,10 +105,11 @@ class Chain:
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
         if max(state.k) == 1 and not (new or self.priors.growing):  # nothing to label, but a template to draw
             T = self._template(state.tables(0), stencil, random)
+        tables = None
         for sub in range(self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]):
             for axis in (0, 1):
                 if state.k[axis] > 1 or self.priors.growing:
-                    tables = state.update(axis, self._rule(axis, T, stencil, counts, sub, random))
+                    tables = state.update(axis, self._rule(axis, T, stencil, counts, sub, random), tables)
                     counts[axis] = tables.counts
                     self.moved += tables.moved
                     T = self._template(tables, stencil, random)

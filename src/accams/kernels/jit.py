@@ -22,6 +22,11 @@ def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return compiled
 
 
-def contracted(function: Callable[..., Any]) -> Callable[..., Any]:
+def contracted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """A kernel in which a product and a sum may become one instruction; nothing else about its numbers is relaxed."""
-    return kernel(function, fastmath={"contract"})
+    return kernel(function, fastmath={"contract"}, **options)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Part of another contracted kernel, put into it: for what is called once per row, where a call costs much."""
+    return contracted(function, inline="always")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accams.kernels.jit import contracted, kernel
+from accams.kernels.jit import contracted, inlined, kernel
 
 BLOCK = 128  # rows whose costs are computed together, so that the inner loop runs over neighbouring numbers
 LOWEST = -700.0  # exp(LOWEST) is as good as zero
@@ -141,6 +141,74 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, labe
     return moved
 
 
+@inlined
+def totals(D, S, a):
+    """Of cluster a: sum_b S^2 / D over one denominator, which is the product of all D."""
+    top, low = 0.0, 1.0
+    for b in range(D.shape[1]):
+        top = top * D[a, b] + S[a, b] * S[a, b] * low
+        low *= D[a, b]
+    return top, low
+
+
+@inlined
+def gains_of_all(D, S, tops, lows, more, x, rho, power, weight):
+    """The odds exp(power) * weight of each cluster for a row that adds `more` to D and x to S: over all blocks.
+
+    Two clusters at a time, so that one need not wait for the other. `tops` and `lows` are the totals without the row.
+    """
+    k_own, k_other = D.shape
+    highest = -np.inf
+    for a in range(0, k_own, 2):
+        c = min(a + 1, k_own - 1)
+        top_a, low_a, top_c, low_c = 0.0, 1.0, 0.0, 1.0
+        for b in range(k_other):
+            q_a, t_a, q_c, t_c = D[a, b] + more[b], S[a, b] + x[b], D[c, b] + more[b], S[c, b] + x[b]
+            top_a = top_a * q_a + t_a * t_a * low_a
+            top_c = top_c * q_c + t_c * t_c * low_c
+            low_a *= q_a
+            low_c *= q_c
+        inverse_a, inverse_c = 1.0 / (low_a * lows[a]), 1.0 / (low_c * lows[c])
+        power[a] = rho * (top_a * lows[a] - tops[a] * low_a) * inverse_a
+        power[c] = rho * (top_c * lows[c] - tops[c] * low_c) * inverse_c
+        weight[a], weight[c] = lows[a] * np.sqrt(inverse_a), lows[c] * np.sqrt(inverse_c)
+        highest = max(highest, power[a], power[c])
+    return highest
+
+
+@contracted
+def gains_of_some(D, S, blocks, size, more, x, rho, power, weight):
+    """The same over those blocks alone in which the row has observations; products never grow too large."""
+    k_own, highest = len(D), -np.inf
+    for a in range(0, k_own, 2):
+        c = min(a + 1, k_own - 1)
+        gain_a, top_a, low_a, old_top_a, old_low_a = 0.0, 0.0, 1.0, 0.0, 1.0
+        gain_c, top_c, low_c, old_top_c, old_low_c = 0.0, 0.0, 1.0, 0.0, 1.0
+        for p in range(size):
+            b = blocks[p]
+            d_a, s_a, d_c, s_c = D[a, b], S[a, b], D[c, b], S[c, b]
+            q_a, t_a, q_c, t_c = d_a + more[b], s_a + x[b], d_c + more[b], s_c + x[b]
+            top_a = top_a * q_a + t_a * t_a * low_a
+            top_c = top_c * q_c + t_c * t_c * low_c
+            low_a *= q_a
+            low_c *= q_c
+            old_top_a = old_top_a * d_a + s_a * s_a * old_low_a
+            old_top_c = old_top_c * d_c + s_c * s_c * old_low_c
+            old_low_a *= d_a
+            old_low_c *= d_c
+            if low_a > FULL or low_c > FULL:
+                gain_a += rho * (top_a / low_a - old_top_a / old_low_a) - 0.5 * np.log(low_a / old_low_a)
+                gain_c += rho * (top_c / low_c - old_top_c / old_low_c) - 0.5 * np.log(low_c / old_low_c)
+                top_a, low_a, old_top_a, old_low_a = 0.0, 1.0, 0.0, 1.0
+                top_c, low_c, old_top_c, old_low_c = 0.0, 1.0, 0.0, 1.0
+        inverse_a, inverse_c = 1.0 / (low_a * old_low_a), 1.0 / (low_c * old_low_c)
+        power[a] = gain_a + rho * (top_a * old_low_a - old_top_a * low_a) * inverse_a
+        power[c] = gain_c + rho * (top_c * old_low_c - old_top_c * low_c) * inverse_c
+        weight[a], weight[c] = old_low_a * np.sqrt(inverse_a), old_low_c * np.sqrt(inverse_c)
+        highest = max(highest, power[a], power[c])
+    return highest
+
+
 @contracted
 def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing, key0, key1, labels, N, L, counts):
     """Draw labels one after another, from row `first` on, with the template integrated out.
@@ -155,9 +223,12 @@ def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing,
     """
     k_own, k_other = N.shape
     D, S = 1.0 + kappa * N, L.astype(np.float64)
-    active = np.zeros(k_other, np.uint64)
+    tops, lows, power, weight = np.zeros((4, k_own))
+    small = k_other * np.log(1.0 + kappa * N.sum() / k_other) < np.log(FULL)  # no product of all D can be too large
+    for a in range(k_own):
+        tops[a], lows[a] = totals(D, S, a)
+    blocks = np.zeros(k_other, np.uint64)
     more, x = np.zeros((2, k_other))
-    power, weight = np.zeros((2, k_own))
     moved = 0
     for i in range(first, labels.size):
         if growing and counts.min() > 0:
@@ -167,47 +238,23 @@ def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing,
         counts[old] -= 1
         size = 0
         for b in range(k_other):
+            more[b], x[b] = kappa * (w * n[i, b]), w * l[i, b]
             if n[i, b] > 0:
                 N[old, b] -= w * n[i, b]
                 L[old, b] -= w * l[i, b]
-                D[old, b] = 1.0 + kappa * N[old, b]
-                S[old, b] = L[old, b]
-                active[size] = b
-                more[size] = kappa * (w * n[i, b])
-                x[size] = w * l[i, b]
+                D[old, b], S[old, b] = 1.0 + kappa * N[old, b], L[old, b]
+                blocks[size] = b
                 size += 1
-        highest = -np.inf
-        for a in range(0, k_own, 2):  # two clusters at a time, so that one need not wait for the other
-            c = min(a + 1, k_own - 1)
-            # sums of L^2 / D with and without the row, each over one denominator: divisions cost much
-            gain_a, top_a, low_a, old_top_a, old_low_a = 0.0, 0.0, 1.0, 0.0, 1.0
-            gain_c, top_c, low_c, old_top_c, old_low_c = 0.0, 0.0, 1.0, 0.0, 1.0
-            for p in range(size):
-                b = active[p]
-                d_a, s_a, d_c, s_c = D[a, b], S[a, b], D[c, b], S[c, b]
-                q_a, t_a, q_c, t_c = d_a + more[p], s_a + x[p], d_c + more[p], s_c + x[p]
-                top_a = top_a * q_a + t_a * t_a * low_a
-                top_c = top_c * q_c + t_c * t_c * low_c
-                low_a *= q_a
-                low_c *= q_c
-                old_top_a = old_top_a * d_a + s_a * s_a * old_low_a
-                old_top_c = old_top_c * d_c + s_c * s_c * old_low_c
-                old_low_a *= d_a
-                old_low_c *= d_c
-                if low_a > FULL or low_c > FULL:
-                    gain_a += rho * (top_a / low_a - old_top_a / old_low_a) - 0.5 * np.log(low_a / old_low_a)
-                    gain_c += rho * (top_c / low_c - old_top_c / old_low_c) - 0.5 * np.log(low_c / old_low_c)
-                    top_a, low_a, old_top_a, old_low_a = 0.0, 1.0, 0.0, 1.0
-                    top_c, low_c, old_top_c, old_low_c = 0.0, 1.0, 0.0, 1.0
-            inverse_a, inverse_c = 1.0 / (low_a * old_low_a), 1.0 / (low_c * old_low_c)
-            power[a] = gain_a + rho * (top_a * old_low_a - old_top_a * low_a) * inverse_a
-            power[c] = gain_c + rho * (top_c * old_low_c - old_top_c * low_c) * inverse_c
-            weight[a], weight[c] = old_low_a * np.sqrt(inverse_a), old_low_c * np.sqrt(inverse_c)
-            highest = max(highest, power[a], power[c])
+        top, low = tops[old], lows[old]  # should it stay
+        tops[old], lows[old] = totals(D, S, old)
+        if small and 5 * size > 3 * k_other:
+            highest = gains_of_all(D, S, tops, lows, more, x, rho, power, weight)
+        else:
+            highest = gains_of_some(D, S, blocks, size, more, x, rho, power, weight)
         for a in range(k_own):
             power[a] = exponential(power[a] - highest)
         empty = 0
-        while empty < k_own and counts[empty] > 0:
+        while crp and empty < k_own and counts[empty] > 0:
             empty += 1
         total = 0.0
         for a in range(k_own):
@@ -218,16 +265,18 @@ def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing,
         new = 0
         while new < k_own - 1 and weight[new] <= total:
             new += 1
-        if new != old:
-            moved += 1
-            labels[i] = new
         counts[new] += 1
         for p in range(size):
-            b = active[p]
+            b = blocks[p]
             N[new, b] += w * n[i, b]
             L[new, b] += w * l[i, b]
-            D[new, b] = 1.0 + kappa * N[new, b]
-            S[new, b] = L[new, b]
+            D[new, b], S[new, b] = 1.0 + kappa * N[new, b], L[new, b]
+        if new == old:
+            tops[old], lows[old] = top, low
+        else:
+            moved += 1
+            labels[i] = new
+            tops[new], lows[new] = totals(D, S, new)
     return labels.size, moved
 
 

@@ -124,7 +124,7 @@ class Posterior:
         mean, or a tuple (mean, std), (mean, quantiles) or (mean, std, quantiles)
         """
         i, j = position_pairs(rows, cols, self.shape)
-        mean, spread = self._moments(i, j)
+        mean, spread = self.moments(i, j)
         return with_spread(mean, spread, self._noise(i), return_std, quantiles)
 
     def thin(self, n_draws: int) -> Posterior:
@@ -154,8 +154,8 @@ class Posterior:
                 found[name] = float(np.nanmedian(values))
         return found
 
-    def _moments(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and variance over the draws."""
+    def moments(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance over the draws at these positions; -1 stands for a row (column) never seen."""
         total, squares = np.zeros(len(i)), np.zeros(len(i))
         centre = self.draws[0].codes.offset
         for draw in self.draws:
