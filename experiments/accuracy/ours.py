@@ -30,6 +30,7 @@ from accams.engine.threads import available_cores
 
 HERE = Path(__file__).resolve().parent
 RIVALS = {"svdpp": "SVD++", "svd": "SVD", "myfm": "myFM"}
+NAMES = {**RIVALS, "bias": "biases", "cocluster": "CoClustering"}
 SHOWN = ("set", "seed", "setting", "rmse", "rmse_one_draw", "coverage_90", "sweeps", "seconds")
 COLUMNS = (
     "set", "seed", "setting", "rmse", "mae", "rmse_all_sweeps", "rmse_one_draw", "coverage_90", "sigma",
@@ -97,13 +98,29 @@ def keep(path: Path, row: dict[str, Any]) -> None:
 
 
 def compare(path: Path) -> str:
-    """Our results and, for each set and seed, the best of each rival method."""
+    """Our results and, for each set and seed, the best setting of each rival method."""
     rivals, out = load(HERE / "rivals.csv"), list[list[str]]()
     for row in load(path):
         here = [r for r in rivals if r["set"] == row["set"] and r["seed"] == str(row["seed"])]
         best = [min((float(r["rmse"]) for r in here if r["method"] == m), default=np.nan) for m in RIVALS]
         out.append([row[c] for c in SHOWN] + [f"{x:.4f}" for x in best])
     return table([*SHOWN, *RIVALS.values()], out)
+
+
+def summary(path: Path) -> str:
+    """Ours and the rivals, a line a setting, seeds side by side: the table of docs/results.md."""
+    found = dict[tuple[str, str], dict[int, float]]()
+    for row in load(path):
+        found.setdefault((row["set"], f"BayesianACCAMS, {row['setting']}"), {})[int(row["seed"])] = float(row["rmse"])
+    for row in load(HERE / "rivals.csv"):
+        chains = f", {row['chains']} chains" if row["method"] == "myfm" else ""
+        name = f"{NAMES[row['method']]}, {row['setting']}{chains}"
+        found.setdefault((row["set"], name), {})[int(row["seed"])] = float(row["rmse"])
+    lines = []
+    for (name, method), by_seed in sorted(found.items(), key=lambda each: (SETS.index(each[0][0]), *each[1].values())):
+        seeds = ", ".join(f"{by_seed[seed]:.4f}" if seed in by_seed else "-" for seed in SEEDS)
+        lines.append([name, method, f"{np.mean(list(by_seed.values())):.4f}", seeds])
+    return table(["set", "method", "test RMSE", "seeds 0, 1, 2"], lines)
 
 
 def main() -> None:
@@ -122,7 +139,7 @@ def main() -> None:
                 row = run(name, seed, given.setting, given.paper)
                 keep(given.out, row)
                 print(", ".join(f"{k} {v}" for k, v in row.items()), flush=True)
-    print(compare(given.out))
+    print(compare(given.out), summary(given.out), sep="\n\n")
 
 
 if __name__ == "__main__":

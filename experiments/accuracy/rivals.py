@@ -25,7 +25,7 @@ from importlib.metadata import version
 from itertools import groupby, product
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ SURPRISE = {"bias": "BaselineOnly", "cocluster": "CoClustering", "svd": "SVD", "
 MYFM = {  # ranks, iterations, the last so many of which are kept
     "ml-100k": ((5, 10, 20), 512, 300),
     "ml-1m": ((10, 20, 32), 300, 200),
-    "jester": ((4, 8, 16), 300, 200),
+    "jester": ((8, 16, 32), 300, 200),
 }
 COLUMNS = ("set", "seed", "method", "setting", "chains", "rmse", "mae", "seconds", "version", "command")
 Row = dict[str, str]
@@ -84,10 +84,12 @@ class Job:
         return cache / (re.sub(r"[^\w.-]+", "-", name) + ".npz")
 
 
-TUNING = [
-    Job("ml-100k", 0, "svd", f"n_factors={f} n_epochs={e} lr_all={lr} reg_all={reg}", validation=True)
-    for f, e, lr, reg in product((20, 50, 100), (20, 40, 60), (0.005, 0.003), (0.02, 0.05, 0.1))
-]
+def tuning(name: str) -> list[Job]:
+    """The settings of SVD that are tried on a tenth of the training part of seed 0."""
+    return [
+        Job(name, 0, "svd", f"n_factors={f} n_epochs={e} lr_all=0.005 reg_all={reg}", validation=True)
+        for f, e, reg in product((50, 100), (20, 40, 60, 100), (0.02, 0.05, 0.1, 0.15))
+    ]
 
 
 def test_positions(n: int, seed: int) -> np.ndarray:
@@ -122,19 +124,24 @@ def surprise_predictions(job: Job, train: Part, test: Part) -> np.ndarray:
     return np.array([model.predict(u, i, clip=False).est for u, i in pairs])
 
 
-def myfm_predictions(job: Job, train: Part, test: Part) -> np.ndarray:
-    from myfm import MyFMRegressor
-    from scipy.sparse import csr_matrix, hstack, identity
+def one_hot(train: Part, test: Part) -> tuple[Any, Any, list[int]]:
+    """Both parts as sparse matrices with a column a user and a column an item, and how many there are of each."""
+    from scipy.sparse import hstack, identity
 
     shapes = [int(max(train[axis].max(), test[axis].max())) + 1 for axis in (0, 1)]
+    units = [identity(size, format="csr") for size in shapes]
+    X, X_test = (hstack([unit[of] for unit, of in zip(units, part[:2], strict=True)], "csr") for part in (train, test))
+    return X, X_test, shapes
 
-    def one_hot(part: Part) -> csr_matrix:
-        return hstack([identity(shapes[axis], format="csr")[part[axis]] for axis in (0, 1)], format="csr")
 
+def myfm_predictions(job: Job, train: Part, test: Part) -> np.ndarray:
+    from myfm import MyFMRegressor
+
+    X, X_test, shapes = one_hot(train, test)
     sampling = job.parameters
     model = MyFMRegressor(rank=sampling.pop("rank"), random_seed=job.chain + 1000 * job.seed)
-    model.fit(one_hot(train), train.values, group_shapes=shapes, **sampling)
-    return model.predict(one_hot(test))
+    model.fit(X, train.values, group_shapes=shapes, **sampling)
+    return model.predict(X_test)
 
 
 def run(job: Job, data: Path, cache: Path) -> str:
@@ -189,12 +196,15 @@ def plan(options: argparse.Namespace) -> list[Job]:
 
 
 def tuned(options: argparse.Namespace) -> list[Job]:
-    """The SVD of the best setting for each set and seed; none while the tuning is not complete."""
-    if not all(job.file(options.cache).exists() for job in TUNING):
-        return []
-    part = parts(TUNING[0], options.data)
-    best = min(TUNING, key=lambda job: score(cached(job, options.cache)["prediction"], *part)[0])
-    return [Job(name, seed, "svd", f"tuned {best.setting}") for name, seed in product(options.sets, options.seeds)]
+    """The SVD of the best setting for each set and seed; none for a set whose tuning is not complete."""
+    found = []
+    for name in options.sets:
+        tried = tuning(name)
+        if all(job.file(options.cache).exists() for job in tried):
+            part = parts(tried[0], options.data)
+            best = min(tried, key=lambda job: score(cached(job, options.cache)["prediction"], *part)[0])
+            found += [Job(name, seed, "svd", f"tuned {best.setting}") for seed in options.seeds]
+    return found
 
 
 def cached(job: Job, cache: Path) -> dict[str, np.ndarray]:
@@ -283,15 +293,15 @@ def main() -> None:
     deadline = None if options.limit_seconds is None else monotonic() + options.limit_seconds
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TQDM_DISABLE"), "1")
     work = partial(run_all, data=options.data, cache=options.cache, processes=options.jobs, deadline=deadline)
-    tuning = TUNING if "svd" in options.methods else []
-    work(tuning)
-    jobs = plan(options) + (tuned(options) if tuning else [])
+    tried = [job for name in options.sets for job in tuning(name)] if "svd" in options.methods else []
+    work(tried)
+    jobs = plan(options) + (tuned(options) if tried else [])
     if options.only_missing:
         known = read(options.out)
         jobs = [job for job in jobs if (*job.key, str(options.chains if job.method == "myfm" else 1)) not in known]
     work(jobs)
     print(markdown(summarise(jobs, options)))
-    missing = sum(not job.file(options.cache).exists() for job in (*tuning, *jobs))
+    missing = sum(not job.file(options.cache).exists() for job in (*tried, *jobs))
     if missing:
         raise SystemExit(f"{missing} jobs are not done")
 

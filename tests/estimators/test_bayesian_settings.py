@@ -50,6 +50,49 @@ def test_every_sampler_on_every_engine(pair: tuple[str, str], engine: str) -> No
 # -- stencils ------------------------------------------------------------------------------------------------
 
 
+def complete(m: int, n: int) -> Observations:
+    """A matrix of this shape without gaps."""
+    return Observations.from_dense(np.add.outer(np.arange(m) % 5, np.arange(n) % 3).astype(float))
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_stencils", "n_clusters"),
+    [
+        ((20, 20), 10, (10, 10)),  # 10 observations per row and column
+        ((60, 60), 20, (10, 10)),  # 30
+        ((150, 150), 50, (10, 10)),  # 75
+        ((160, 10), 10, (5, 10)),  # 20 column clusters, but there are 10 columns
+        ((40, 640), 30, (20, 5)),
+        ((3, 3000), 10, (3, 3)),
+    ],
+)
+def test_automatic_sizes(shape: tuple[int, int], n_stencils: int, n_clusters: tuple[int, int]) -> None:
+    """More stencils where there are more observations, and more clusters on the side that has more of them each."""
+    found = setup_of(BayesianACCAMS(), complete(*shape), 0).priors.shapes
+    assert found == [n_clusters] * n_stencils
+    assert setup_of(BayesianACCAMS(7), complete(*shape), 0).priors.shapes == [n_clusters] * 7
+    assert setup_of(BayesianACCAMS(n_clusters=2), complete(*shape), 0).priors.shapes == [(2, 2)] * n_stencils
+    with_effects = setup_of(BayesianACCAMS(effects="stencils"), complete(*shape), 0).priors
+    assert with_effects.shapes[2:] == found
+    assert sum(with_effects.tau2[2:]) == pytest.approx(0.4 * np.var(complete(*shape).values))
+
+
+def test_automatic_sizes_do_not_count_what_is_empty() -> None:
+    here = Observations.from_coo(*np.divmod(np.arange(400), 20), np.arange(400) % 7, shape=(500, 10_000))
+    assert setup_of(BayesianACCAMS(), here, 0).priors.shapes == [(10, 10)] * 10
+
+
+def test_automatic_number_of_sweeps() -> None:
+    """Fewer for large data; all that are asked for where a number is given; more where held-out data decides."""
+    few, many = complete(20, 20), complete(3000, 400)
+    assert setup_of(BayesianACCAMS(), few, 0).plan.most_sweeps == 500
+    assert setup_of(BayesianACCAMS(), many, 0).plan.most_sweeps == 150
+    assert setup_of(BayesianACCAMS(n_chains=1), many, 0).plan.most_sweeps == 500
+    assert setup_of(BayesianACCAMS(early_stopping=True), many, 0).plan.most_sweeps == 5000
+    model = make(n_sweeps=510, n_stencils=1, n_clusters=2, n_chains=1, n_burn_in=500).fit(MATRIX)
+    assert model.n_sweeps_ == 510
+
+
 def test_numbers_of_clusters() -> None:
     assert shapes(make(n_clusters=5).fit(MATRIX)) == [(5, 5)] * 3
     assert shapes(make(n_clusters=[(2, 3), 4]).fit(MATRIX)) == [(2, 3), (4, 4), (2, 3)]
@@ -111,9 +154,9 @@ def count_updates(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Label updates of the sampler, sweep by sweep; a callback is to append a 0 after each sweep."""
     counts, original = [0], State.update
 
-    def update(self: State, axis: int, rule: Any) -> Any:
+    def update(self: State, axis: int, rule: Any, before: Any = None) -> Any:
         counts[-1] += isinstance(rule, (Blocked, Collapsed))
-        return original(self, axis, rule)
+        return original(self, axis, rule, before)
 
     monkeypatch.setattr(State, "update", update)
     return counts
@@ -174,7 +217,8 @@ def test_noise() -> None:
     assert sampled.sigma_ == sampled.predictive_sigma_ == pytest.approx(np.sqrt(np.mean(trace**2)))
     assert held.calibration_ is sampled.calibration_ is None
     np.testing.assert_allclose(found.posterior_.traces["sigma"], np.sqrt(found.calibration_.sigma2), rtol=1e-12)
-    assert found.predictive_sigma_ == found.calibration_.noise
+    assert found.predictive_sigma_ == found.calibration_.predictive_noise(found.posterior_)
+    assert found.predictive_sigma_ == pytest.approx(found.calibration_.noise, rel=0.1)
     assert found.sigma_ == pytest.approx(1.0, rel=0.15)  # what `forms.ratings` has, before rounding
 
 

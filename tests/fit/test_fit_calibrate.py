@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +14,7 @@ from accams.data.observations import Observations
 from accams.data.planted import Planted, planted_stencils
 from accams.fit import calibrate as module
 from accams.fit.calibrate import (
+    Calibration,
     calibrate,
     ensemble_losses,
     held_out_split,
@@ -20,6 +22,7 @@ from accams.fit.calibrate import (
     noise_estimate,
     predictive_noise,
     ruled_out,
+    smooth_lowest_point,
 )
 from accams.fit.chains import Chains
 from accams.fit.priors import Priors
@@ -73,13 +76,14 @@ def test_what_chance_explains():
 
 
 def test_the_predictive_noise():
-    """Held-out errors are, on average, as large as spread and noise say."""
+    """Nine tenths of the held-out errors lie within what spread and noise say."""
     random = np.random.default_rng(3)
     error, spread, precision = random.normal(size=500), random.gamma(2, 0.2, 500), random.gamma(9, 0.1, 500)
     found = predictive_noise(error, spread, precision)
-    assert np.mean(error**2 / (spread + found**2 / precision)) == pytest.approx(1.0, rel=1e-6)
+    for noise, inside in ((1.000001 * found, 450), (0.999999 * found, 449)):
+        assert (np.abs(error) <= 1.64485363 * np.sqrt(spread + noise**2 / precision)).sum() == inside
     without = predictive_noise(error, np.zeros(500), precision)
-    assert without == pytest.approx(np.sqrt(np.mean(precision * error**2)))
+    assert without == pytest.approx(np.sort(np.sqrt(precision) * np.abs(error))[449] / 1.64485363)
     assert found < without
     assert predictive_noise(0.1 * error, 10 + spread, precision) < 1e-6  # the spread says it all
     assert predictive_noise(0 * error, 0 * spread, precision) < 1e-100
@@ -87,10 +91,56 @@ def test_the_predictive_noise():
     assert scaled == pytest.approx(1e20 * found)
 
 
+def test_the_predictive_noise_of_normal_errors():
+    """Here it is their standard deviation; 20,000 of them tell it within 0.9 %, one time in six: 3 % are allowed."""
+    random = np.random.default_rng(5)
+    precision = random.gamma(9, 0.1, 20_000)
+    error = random.normal(size=20_000) * np.sqrt(0.3 + 0.49 / precision)
+    assert predictive_noise(error, np.full(20_000, 0.3), precision) == pytest.approx(0.7, rel=0.03)
+
+
+class Spreading:
+    """Draws of so much spread everywhere, whose rows have twice the noise."""
+
+    def __init__(self, spread: float) -> None:
+        self.spread = spread
+
+    def moments(self, i, j):
+        assert i.dtype == j.dtype == np.int64
+        return np.zeros(len(i)), np.full(len(i), self.spread)
+
+    def row_noise(self, i):
+        return np.full(len(i), 2.0)
+
+
+def test_the_predictive_noise_of_the_whole_run():
+    """If draws spread twice as much in the end, their spread at the held-out cells counts twice."""
+    random = np.random.default_rng(6)
+    error, weight, spread = random.normal(size=300), random.gamma(9, 0.1, 300), random.gamma(2, 0.1, 300)
+    held_out = np.stack([error, weight, spread, np.arange(300), np.arange(300) % 7])
+    found = Calibration(1.0, 0.9, 1.0, held_out=held_out, spread=0.2)
+    assert found.predictive_noise(Spreading(0.4)) == predictive_noise(error, 2 * spread, weight / 2)
+    assert found.predictive_noise(Spreading(0.2)) > found.predictive_noise(Spreading(0.4))
+    assert Calibration(1.0, 0.9, 1.0).predictive_noise(Spreading(0.4)) == 0.9
+    assert replace(found, spread=0.0).predictive_noise(Spreading(0.4)) == 0.9
+
+
 @pytest.mark.parametrize("at", [0.7, 1.0, 1.5])
 def test_the_lowest_point_of_a_parabola(at):
     levels = np.array([0.5, 0.8, 1.28, 2.048])
     assert lowest_point(levels, np.log(levels / at) ** 2) == (pytest.approx(at), False)
+
+
+@pytest.mark.parametrize("at", [0.3, 0.7, 1.0, 1.5, 9.0])
+def test_the_lowest_point_of_all_levels(at):
+    """The parabola through all of them, within their range; what chance adds to one error moves it only a little."""
+    levels = np.array([0.5, 0.8, 1.28, 2.048])
+    errors = np.log(levels / at) ** 2
+    assert smooth_lowest_point(levels, errors) == pytest.approx(np.clip(at, 0.5, 2.048))
+    errors[np.argmin(errors)] += 0.02
+    assert smooth_lowest_point(levels, errors) == pytest.approx(np.clip(at, 0.5, 2.048), rel=0.1)
+    assert smooth_lowest_point(levels, -errors) in levels
+    assert smooth_lowest_point(np.full(4, 0.7), np.arange(4.0)) == 0.7
 
 
 def test_the_lowest_point_at_an_edge():

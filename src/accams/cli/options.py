@@ -72,14 +72,20 @@ Kind = Annotated[
     _option("--model", "bayes: the mean over many draws, better predictions; accams: one small model, fast.", "bayes"),
 ]
 Stencils = Annotated[
-    int | None,
-    _option("--stencils -s", "Stencils (accams with --early-stopping: at most).", "30 for bayes, 13 for accams"),
+    str | None,
+    _option(
+        "--stencils -s",
+        "Stencils (accams with --early-stopping: at most); auto, for bayes: 10 to 50, by the size of the data.",
+        "auto for bayes, 13 for accams",
+        metavar="NUMBER|auto",
+    ),
 ]
 Clusters = Annotated[
     str | None,
     _option(
         "--clusters -k", "Clusters of each stencil: 10, or 20x5 for rows x columns; for bayes also none (no bound, "
-        "with --sampler collapsed --prior crp).", "10", metavar="NUMBER|ROWSxCOLUMNS|none",
+        "with --sampler collapsed --prior crp) or auto (about 100 blocks).", "auto for bayes, 10 for accams",
+        metavar="NUMBER|ROWSxCOLUMNS|none|auto",
     ),
 ]  # fmt: skip
 Init = Annotated[
@@ -94,7 +100,7 @@ Tol = Annotated[
     _option(
         "--tol", "When to stop. bayes: the run, if its last fifth changed the running mean by less than this share of "
         "the mean squared error; accams: a stencil, if a step gains less than this share.",
-        "0.0003 for bayes, 0.004 for accams",
+        "0.0001 for bayes, 0.004 for accams",
     ),
 ]  # fmt: skip
 EarlyStopping = Annotated[

@@ -12,22 +12,22 @@ Reader = Callable[[str], Any]
 UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def clusters(text: str) -> int | tuple[int, int] | None:
-    """10, (20, 5) from 20x5, or None from none.
+def clusters(text: str) -> int | tuple[int, int] | str | None:
+    """10, (20, 5) from 20x5, None from none, or auto.
 
     Examples
     --------
     >>> clusters("10"), clusters("20x5"), clusters("none")
     (10, (20, 5), None)
     """
-    if text.lower() == "none":
-        return None
+    if text.lower() in ("none", "auto"):
+        return None if text.lower() == "none" else "auto"
     try:
         parts = [int(part) for part in text.lower().split("x")]
     except ValueError:
         parts = []
     if len(parts) not in (1, 2):
-        raise typer.BadParameter(f"{text!r} is neither a number nor ROWSxCOLUMNS, such as 20x5, nor none")
+        raise typer.BadParameter(f"{text!r} is neither a number nor ROWSxCOLUMNS, such as 20x5, nor none nor auto")
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])
 
 
@@ -124,6 +124,7 @@ READERS: dict[str, Reader] = {
     "row_noise": number_or("none", "auto"),
     "sigma_max": number_or("none"),
     "sub": numbers(int),
+    "stencils": number_or("auto", kind=int),
     "sweeps": number_or("auto", kind=int),
     "tau": number_or("scaled", "sampled"),
     "thin": number_or("auto", kind=int),

@@ -347,6 +347,10 @@ class State(ABC):
         """Ranges for work that costs about the same for every row (column)."""
         return self.engine.threads.split_evenly(self.shape[axis], self.k[0] * self.k[1])
 
+    def release(self) -> None:
+        """Give back the memory of the sums, until they are needed again."""
+        self._sums, self._kept = [None, None], [None, None]
+
     def buffers(self, axis: int, k: int) -> Sums:
         """Arrays for the sums of one axis, in place of those that were there."""
         self._sums[axis] = None

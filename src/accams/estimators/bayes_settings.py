@@ -32,16 +32,21 @@ VISITS = 20  # per stencil, in backfitting
 MAY_DIFFER = (
     "callbacks", "checkpoint", "checkpoint_every", "clip", "memory_limit", "n_sweeps", "n_threads", "tol", "verbose"
 )  # fmt: skip
+STENCILS = (1, 5)  # tens of stencils: fewest and most, where the user does not say,
+PER_TEN = 13.0  # and how many observations a row or column must have on average for each ten of them
+CLUSTERS, FEWEST_CLUSTERS, MOST_CLUSTERS = 10, 3, 33  # of rows and columns: the geometric mean, and the bounds
+SWEEPS = (150, 500)  # most sweeps of a run that ends by itself: for large data and for small,
+WORK = 4e10  # in between as many as visit so many ratings, over all stencils and chains;
+PATIENT = 5000  # most sweeps with early stopping
 UNBOUNDED = 8  # clusters to begin with where there is no bound
 MOST_BAYES_CLUSTERS = 255
 
 
 def check(model: BayesianACCAMS) -> None:
     """Refuse parameters that cannot be, each with one sentence."""
-    checks.whole("n_stencils", model.n_stencils, 1)
     for name in ("n_chains", "max_draws", "patience", "checkpoint_every"):
         checks.whole(name, getattr(model, name), 1)
-    for name, low in (("n_sweeps", 1), ("n_burn_in", 0), ("thin", 1)):
+    for name, low in (("n_stencils", 1), ("n_sweeps", 1), ("n_burn_in", 0), ("thin", 1)):
         if not _is_auto(getattr(model, name)):
             checks.whole(name, getattr(model, name), low)
     sweeps, burn_in = model.n_sweeps, model.n_burn_in
@@ -114,8 +119,8 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     """What the fit needs, from parameters that have been checked."""
     blanks = observations.blank_weight is not None
     variance = _variance(observations)
-    shapes = _shapes(model, observations.shape)
-    n = len(shapes)
+    shapes = _shapes(model, observations)
+    n, n_effects = len(shapes), 2 if model.effects == "stencils" else 0
     row_noise = (None if blanks else ROW_NOISE) if _is_auto(model.row_noise) else model.row_noise
     if blanks and row_noise is not None:
         raise InputError("row_noise needs missing cells: with observed zeros set row_noise=None")
@@ -125,7 +130,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     sigma_max = np.inf if model.sigma_max is None else float(model.sigma_max)
     if not held:
         sigma2 = min(sigma2, sigma_max**2)
-    each = STRUCTURE * variance / model.n_stencils
+    each = STRUCTURE * variance / (n - n_effects)
     tau2 = each if isinstance(model.tau, str) else float(model.tau) ** 2
     alpha = _per_stencil("alpha", model.alpha, n)
     priors = Priors(
@@ -134,7 +139,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
         beta=alpha if model.beta is None else _per_stencil("beta", model.beta, n),
         sampler=model.sampler,  # type: ignore[arg-type]
         label_prior=model.prior,  # type: ignore[arg-type]
-        tau2=None if model.tau == "sampled" else _tau2(model, tau2, n, variance),
+        tau2=None if model.tau == "sampled" else [STRUCTURE / 2.0 * variance] * n_effects + [tau2] * (n - n_effects),
         eta=(2.0, 0.5 * variance) if model.eta is None else model.eta,
         gamma=(5.0, 4.0 * each) if model.gamma is None else model.gamma,
         sigma_max=sigma_max,
@@ -148,6 +153,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     )
     plan = Plan(
         n_sweeps=None if _is_auto(model.n_sweeps) else int(model.n_sweeps),
+        most_sweeps=_most_sweeps(model, observations.nnz * n * model.n_chains),
         n_burn_in=None if _is_auto(model.n_burn_in) else int(model.n_burn_in),
         thin=None if _is_auto(model.thin) else int(model.thin),
         max_draws=model.max_draws,
@@ -161,14 +167,23 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     return Setup(priors, plan, sigma2, tau2, calibrated, model.n_chains, model.engine, model.n_threads)
 
 
-def _shapes(model: BayesianACCAMS, shape: tuple[int, int]) -> list[tuple[int, int]]:
+def _most_sweeps(model: BayesianACCAMS, ratings_per_sweep: int) -> int:
+    """When a run ends that nothing else has ended; where held-out observations decide, later."""
+    return PATIENT if model.early_stopping else int(np.clip(WORK / ratings_per_sweep, *SWEEPS))
+
+
+def _shapes(model: BayesianACCAMS, observations: Observations) -> list[tuple[int, int]]:
     """(k_rows, k_cols) of each stencil, those of the effects first."""
+    shape = observations.shape
+    n_stencils, n_clusters = automatic_sizes(observations)
+    if not _is_auto(model.n_stencils):
+        n_stencils = int(model.n_stencils)
     if model.n_clusters is None:
         if (model.sampler, model.prior) != ("collapsed", "crp"):
             raise InputError("n_clusters=None (no bound) needs sampler='collapsed' and prior='crp'")
-        shapes = [(min(UNBOUNDED, shape[0]), min(UNBOUNDED, shape[1]))] * model.n_stencils
+        shapes = [(min(UNBOUNDED, shape[0]), min(UNBOUNDED, shape[1]))] * n_stencils
     else:
-        shapes = checks.shapes(model.n_clusters, model.n_stencils, shape)
+        shapes = checks.shapes(n_clusters if _is_auto(model.n_clusters) else model.n_clusters, n_stencils, shape)
     if max(max(k) for k in shapes) > MOST_BAYES_CLUSTERS:
         raise InputError(f"n_clusters can be at most {MOST_BAYES_CLUSTERS} here, not {max(max(k) for k in shapes)}")
     if model.effects == "stencils":
@@ -176,9 +191,23 @@ def _shapes(model: BayesianACCAMS, shape: tuple[int, int]) -> list[tuple[int, in
     return shapes
 
 
-def _tau2(model: BayesianACCAMS, tau2: float, n: int, variance: float) -> list[float]:
-    effects = n - model.n_stencils
-    return [STRUCTURE / 2.0 * variance] * effects + [tau2] * model.n_stencils
+def automatic_sizes(observations: Observations) -> tuple[int, tuple[int, int]]:
+    """Stencils, and their row and column clusters, for data of this size.
+
+    The more observations a row or column has, the more stencils pay. Where columns are fewer than rows, each has more
+    observations and can be told apart into more clusters: their numbers are as the square roots of the observations.
+
+    Examples
+    --------
+    >>> i, j = np.divmod(np.arange(40_000), 100)
+    >>> automatic_sizes(Observations.from_coo(i, j, 1.0 + (i + j) % 5))
+    (50, (7, 14))
+    """
+    n_rows, n_cols = (observations.shape[axis] - len(observations.empty(axis)) for axis in (0, 1))
+    tens = np.clip(round(observations.nnz / (n_rows + n_cols) / PER_TEN), *STENCILS)
+    ratio = (n_cols / n_rows) ** 0.25
+    k_rows, k_cols = (max(round(CLUSTERS * x), FEWEST_CLUSTERS) for x in (ratio, 1.0 / ratio))
+    return 10 * int(tens), (min(k_rows, MOST_CLUSTERS), min(k_cols, MOST_CLUSTERS))
 
 
 def _variance(observations: Observations) -> float:
@@ -240,18 +269,19 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def check_memory(model: BayesianACCAMS, observations: Observations, n_stencils: int, calibrated: bool) -> None:
+def check_memory(model: BayesianACCAMS, observations: Observations, setup: Setup) -> None:
     """Refuse a fit that would not fit into `memory_limit` or the machine, before anything is allocated."""
     if model.memory_limit is None:
         limit, whose = _memory_of_machine(), "this machine has"
     else:
         limit, whose = checks.number("memory_limit", model.memory_limit, 0.0, open_low=True), "memory_limit allows"
-    k = model.n_clusters if isinstance(model.n_clusters, (int, tuple)) else 10
+    shapes, calibrated = setup.priors.shapes, setup.calibrated
+    k = max(k for k, _ in shapes), max(k for _, k in shapes)
     weights = observations.stored_weights is not None
     at_once = max(model.n_chains, N_CHAINS) if calibrated else model.n_chains
     sizes = [
         memory_estimate(
-            observations.shape, observations.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=n, weights=weights
+            observations.shape, observations.nnz, n_stencils=len(shapes), n_clusters=k, n_chains=n, weights=weights
         )
         for n in (1, at_once)
     ]

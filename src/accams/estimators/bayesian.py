@@ -36,11 +36,11 @@ class BayesianACCAMS(StencilEstimator):
 
     Parameters
     ----------
-    n_stencils : int, default 30
-        Stencils in the sum.
-    n_clusters : int, (int, int), list of those or None, default 10
+    n_stencils : int or "auto", default "auto"
+        Stencils in the sum. "auto": from 10 to 50, ten for every 13 observations of the average row and column.
+    n_clusters : int, (int, int), list of those, None or "auto", default "auto"
         Row and column clusters of each stencil; a list is cycled through. None: no bound (sampler "collapsed", prior
-        "crp").
+        "crp"). "auto": about 100 blocks, with more clusters on the side that has more observations each.
     sampler : {"blocked", "collapsed"}, default "blocked"
         "collapsed" is the paper's: labels one after another, with the template integrated out. "blocked" draws the
         template and then all labels at once, on all cores. Both are exact.
@@ -75,7 +75,8 @@ class BayesianACCAMS(StencilEstimator):
     n_chains : int, default 8
         Independent chains, run side by side. Their average is what makes predictions good.
     n_sweeps : int or "auto", default "auto"
-        Sweeps of each chain after calibration. "auto" goes on until the running mean settles (`tol`).
+        Sweeps of each chain after calibration. "auto" goes on until the running mean settles (`tol`), for 500 at most
+        and on large data 150.
     n_burn_in : int or "auto", default "auto"
         Sweeps left out of all averages. "auto" is the first quarter.
     thin : int or "auto", default "auto"
@@ -86,7 +87,7 @@ class BayesianACCAMS(StencilEstimator):
         Label updates per visit of a stencil; a sequence gives the first sweeps' numbers, its last the rest.
     schedule : {"gibbs", "backfit"}, default "gibbs"
         "backfit" fits one stencil after another (by `n_sweeps` visits, "auto": 20) and leaves each as it is.
-    tol : float, default 3e-4
+    tol : float, default 1e-4
         The run ends when the last fifth of its sweeps changed the running mean by less than this share of the mean
         squared error.
     early_stopping : bool, default False
@@ -151,8 +152,8 @@ class BayesianACCAMS(StencilEstimator):
 
     def __init__(
         self,
-        n_stencils: int = 30,
-        n_clusters: int | tuple[int, int] | list[Any] | None = 10,
+        n_stencils: int | str = "auto",
+        n_clusters: int | tuple[int, int] | list[Any] | str | None = "auto",
         *,
         sampler: str = "blocked",
         prior: str = "dirichlet",
@@ -173,7 +174,7 @@ class BayesianACCAMS(StencilEstimator):
         max_draws: int = 400,
         n_sub: int | Sequence[int] = 1,
         schedule: str = "gibbs",
-        tol: float = 3e-4,
+        tol: float = 1e-4,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 50,
@@ -238,7 +239,8 @@ class BayesianACCAMS(StencilEstimator):
         10.0
         """
         settings: dict[str, Any] = {
-            "sampler": "collapsed", "prior": "crp", "alpha": 10.0, "beta": 10.0, "noise": "sampled", "sigma_max": 1.0,
+            "n_stencils": 30, "n_clusters": 10, "sampler": "collapsed", "prior": "crp", "alpha": 10.0, "beta": 10.0,
+            "noise": "sampled", "sigma_max": 1.0,
             "eta": (2.0, 0.3), "tau": "sampled", "gamma": (5.0, 0.3), "row_noise": None, "n_chains": 1,
             "n_sweeps": 130, "n_burn_in": 30, "n_sub": 3,
         }  # fmt: skip
@@ -279,7 +281,7 @@ class BayesianACCAMS(StencilEstimator):
         observations = observations_of(X, y, sample_weight)
         checks.magnitude(*observations.value_range)
         setup = setup_of(self, observations, seed)
-        check_memory(self, observations, len(setup.priors.shapes), setup.calibrated)
+        check_memory(self, observations, setup)
         cells, asked = self._cells(predict_at, observations)
         training, validation = observations, None
         if self.early_stopping:

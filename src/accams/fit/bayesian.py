@@ -150,8 +150,9 @@ def finish(state: Run, found: Calibration | None, interrupted: bool) -> Fitted:
     traces = {name: np.stack(values[first:], axis=1) for name, values in state.traces.items()}
     sigma = float(np.sqrt(np.mean(traces["sigma"] ** 2))) if traces else float(np.sqrt(state.chains.chains[0].sigma2))
     probes = np.column_stack([state.probes.rows, state.probes.cols])[:N_TRACED]
-    noise = sigma if found is None else found.noise
-    posterior = Posterior(engine.observations.shape, tuple(draws), noise, traces, probes)
+    posterior = Posterior(engine.observations.shape, tuple(draws), sigma, traces, probes)
+    if found is not None:
+        posterior = replace(posterior, noise=found.predictive_noise(posterior))
     obs = engine.observations
     stencils = next(d for d in reversed(draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
     asked = None

@@ -12,8 +12,8 @@ chains has the expected squared error
 
 of which the first part is what infinitely many chains would leave. Where the model is right there is also a direct
 estimate: for single draws f_a, f_b it is E (y - f_a)^2 = sigma^2 + 2 V and E (f_a - f_b)^2 = 2 V with V the posterior
-variance, so their difference is sigma^2. It is the more precise one, and taken unless the held-out observations speak
-against it.
+variance, so their difference is sigma^2. Unless the held-out observations speak against it, what is taken is the
+geometric mean of both: each has its own errors.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from accams.data.observations import Observations
 from accams.fit.chains import Chains
 from accams.fit.keys import Purpose, generator
+from accams.model.posterior import Posterior
 
 Floats = NDArray[np.float64]
+Tried = list[list[float]]  # stage by stage
 LEVELS = 4  # noise levels at a time
 N_CHAINS = 2 * LEVELS  # at least
 SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels, stage by stage
@@ -36,8 +39,10 @@ SWEEPS = (40, 30)  # of each stage; the last two thirds count
 MOST_SHIFTS = 6  # how often the first stage may move on because the best level was the lowest or highest
 DOUBT = 1.5  # standard errors by which a level must be worse than the best to be ruled out,
 MATTERS = 0.005  # and share of the error
+COVERED = 0.9  # of the held-out observations lie within the intervals of this probability, by the predictive noise
 SHARE = 0.05  # of the observations is held out
 FEWEST = 2000  # or so many, but never more than a fifth
+MOST_CELLS = 10_000  # of the held-out observations are kept for the predictive noise
 
 
 @dataclass(frozen=True)
@@ -49,21 +54,36 @@ class Calibration:
     sigma2 : float
         Noise variance of the sampler.
     noise : float
-        Standard deviation of a new observation, beside the spread of the draws.
+        Standard deviation of a new observation, beside the spread of the draws so far.
     error : float
         Mean squared error of the average of all chains on the held-out observations.
     levels, errors : lists of lists of float
         Noise variances tried, stage by stage, and the expected squared error of each.
     estimate : float
         The direct estimate of the noise variance at the best level.
+    held_out : array (5, n) or None
+        Error, weight and spread of the draws at held-out observations; row and column of a cell nearby (`HeldOut`).
+    spread : float
+        Mean spread of the draws at the cells nearby.
     """
 
     sigma2: float
     noise: float
     error: float
-    levels: list[list[float]] = field(default_factory=list)
-    errors: list[list[float]] = field(default_factory=list)
+    levels: Tried = field(default_factory=list)
+    errors: Tried = field(default_factory=list)
     estimate: float = float("nan")
+    held_out: Floats | None = field(default=None, repr=False, compare=False)
+    spread: float = 0.0
+
+    def predictive_noise(self, posterior: Posterior) -> float:
+        """The noise that goes with these draws: in a long run they have spread more than while calibrating."""
+        if self.held_out is None or not self.spread > 0.0:
+            return self.noise
+        error, weight, spread, rows, cols = self.held_out
+        i, j = rows.astype(np.int64), cols.astype(np.int64)
+        growth = float(posterior.moments(i, j)[1].mean()) / self.spread
+        return predictive_noise(error, growth * spread, weight / posterior.row_noise(i))
 
 
 def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
@@ -75,12 +95,18 @@ def held_out_split(observations: Observations, seed: int) -> tuple[Observations,
 
 
 class HeldOut:
-    """The held-out observations, and what the chains of a stage predict for them."""
+    """The held-out observations, and what the chains of a stage predict for them.
+
+    Beside each of some of them stands a cell of the same row and another's column. When the observations have come
+    back, draws follow them and spread less there; how much more all draws spread is seen at those cells.
+    """
 
     def __init__(self, observations: Observations) -> None:
         self.rows, self.cols, self.values = observations.coo()
-        weights = observations.weights
-        self.weights = np.ones(len(self.values)) if weights is None else weights / weights.mean()
+        weights, n = observations.weights, len(self.values)
+        self.weights = np.ones(n) if weights is None else weights / weights.mean()
+        self.some = np.unique(np.linspace(0, n - 1, min(n, MOST_CELLS)).astype(np.int64))
+        self.near = self.rows[self.some], self.cols[(self.some + n // 2) % n]
         self.clear()
 
     def clear(self) -> None:
@@ -91,27 +117,33 @@ class HeldOut:
 
     def add(self, chains: Chains, levels: int) -> None:
         """Take in the present predictions of all chains (chain c has level c modulo `levels`)."""
-        f = chains.predict_at(self.rows, self.cols)
+        rows, cols = (np.concatenate(pair) for pair in zip((self.rows, self.cols), self.near, strict=True))
+        f = chains.predict_at(rows, cols)
         self.sums = f if not self.count else self.sums + f
         self.squares = f * f if not self.count else self.squares + f * f
         self.count += 1
         self.precision = chains.row_weights(self.rows) * self.weights
-        groups = [f[level::levels] for level in range(levels)]
+        groups = [f[level::levels, : len(self.values)] for level in range(levels)]
         self.estimates.append(np.array([noise_estimate(each, self.values, self.precision) for each in groups]))
 
     def losses(self, levels: int, n_chains: int) -> Floats:
         """Expected squared error of the mean of `n_chains` chains at each cell, for each level."""
-        means = self.sums / self.count
+        means = self.sums[:, : len(self.values)] / self.count
         return self.weights * np.stack(
             [ensemble_losses(means[level::levels], self.values, n_chains) for level in range(levels)]
         )
 
-    def noise(self) -> tuple[float, float]:
-        """Predictive noise around the mean of all chains, and that mean's squared error."""
-        mean = self.sums.mean(axis=0) / self.count
+    def found(
+        self, sigma2: float, levels: list[list[float]], errors: list[list[float]], estimate: float
+    ) -> Calibration:
+        """All that there is to say."""
+        n, mean = len(self.values), self.sums.mean(axis=0) / self.count
         spread = np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
-        error = float(np.average((self.values - mean) ** 2, weights=self.weights))
-        return predictive_noise(self.values - mean, spread, self.precision), error
+        error = self.values - mean[:n]
+        noise = predictive_noise(error, spread[:n], self.precision)
+        kept = np.stack([*(x[self.some] for x in (error, self.weights, spread)), *self.near])
+        square = float(np.average(error**2, weights=self.weights))
+        return Calibration(sigma2, noise, square, levels, errors, estimate, kept, float(spread[n:].mean()))
 
 
 def calibrate(
@@ -123,7 +155,7 @@ def calibrate(
     `n_chains` is how many will be averaged in the end; `watch(sweep, n_sweeps, sigma2)` is called after each sweep and
     may end it. sigma^2 stays within `bounds`.
     """
-    part, levels, errors = HeldOut(held_out), list[list[float]](), list[list[float]]()
+    part, levels, errors = HeldOut(held_out), Tried(), Tried()
     sigma2, estimate, total = chains.chains[0].sigma2, float("nan"), sum(sweeps)
     done, shifts, stage, stopped = 0, 0, 0, False
     while stage < len(sweeps) and not stopped:
@@ -149,9 +181,11 @@ def calibrate(
             stage += 1
     if not part.count:
         return Calibration(sigma2, float(np.sqrt(sigma2)), sigma2)
+    if stage == len(sweeps):
+        sigma2 = smooth_lowest_point(tried, losses.mean(axis=1))
     if estimate > 0.0 and not ruled_out(losses, _nearest(tried, estimate), _nearest(tried, sigma2)):
-        sigma2 = float(np.clip(estimate, np.min(levels), np.max(levels)))
-    return Calibration(float(np.clip(sigma2, *bounds)), *part.noise(), levels, errors, estimate)
+        sigma2 = float(np.sqrt(sigma2 * np.clip(estimate, np.min(levels), np.max(levels))))
+    return part.found(float(np.clip(sigma2, *bounds)), levels, errors, estimate)
 
 
 def _sweep(chains: Chains, part: HeldOut, levels: Floats, sweep: int, burn_in: int) -> None:
@@ -174,6 +208,17 @@ def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
     curvature, slope, _ = np.polyfit(x - x[1], y, 2)
     shift = -slope / (2.0 * curvature) if curvature > 0.0 else 0.0
     return float(np.exp(x[1] + np.clip(shift, x[0] - x[1], x[2] - x[1]))), False
+
+
+def smooth_lowest_point(levels: Floats, errors: Floats) -> float:
+    """Where the parabola that fits all levels best is lowest: chance has less of a say than in the best level alone."""
+    x = np.log(levels)
+    if np.ptp(x) == 0.0:
+        return float(levels[0])
+    curvature, slope, _ = np.polyfit(x - x.mean(), errors, 2)
+    if curvature <= 0.0:
+        return float(levels[np.argmin(errors)])
+    return float(np.exp(np.clip(x.mean() - slope / (2.0 * curvature), x[0], x[-1])))
 
 
 def ruled_out(losses: Floats, level: int, best: int) -> bool:
@@ -200,13 +245,14 @@ def noise_estimate(f: Floats, values: Floats, precision: Floats) -> float:
 
 
 def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
-    """The noise for which held-out errors are, on average, as large as expected: mean error^2 / variance = 1."""
+    """The noise with which intervals around the mean, of `COVERED` under a normal distribution, hold so many errors."""
+    reach = float(ndtri(0.5 + 0.5 * COVERED)) ** 2
 
-    def excess(noise2: float) -> float:
-        return float(np.mean(error**2 / (spread + noise2 / precision))) - 1.0
+    def enough(noise2: float) -> bool:
+        return bool(np.mean(error**2 <= reach * (spread + noise2 / precision)) >= COVERED)
 
-    low, high = 0.0, float(np.mean(precision * error**2)) + 1e-300  # where the spread is nothing, this is the answer
+    low, high = 0.0, float(np.max(precision * error**2)) / reach + 1e-300  # that is enough for every error
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return float(np.sqrt(high))

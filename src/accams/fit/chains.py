@@ -58,8 +58,14 @@ class Chains:
 
     def run_sweep(self) -> None:
         """One sweep of every chain."""
-        if not all(self.each(lambda chain: chain.run_sweep(self._stop.is_set))):
+        if not all(self.each(self._run_sweep)):
             raise KeyboardInterrupt
+
+    def _run_sweep(self, chain: Chain) -> bool:
+        whole = chain.run_sweep(self._stop.is_set)
+        if len(self) > self.at_once:  # the next chain's turn
+            chain.state.release()
+        return whole
 
     def backfit(self, stencil: int, visits: int) -> None:
         """Fit one stencil in every chain."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -58,8 +58,10 @@ def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str,
         "best": run.best,
         "seconds": perf_counter() - run.began,
         "history": [asdict(each) for each in run.history],
-        "calibration": None if found is None else asdict(found),
+        "calibration": None if found is None else asdict(replace(found, held_out=None)),
     }
+    if found is not None and found.held_out is not None:
+        tensors["held_out"] = found.held_out
     write_atomically(Path(path), packed(tensors, metadata={"accams": json.dumps(header)}))
 
 
@@ -114,7 +116,7 @@ def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors
         run.history = [Sweep(**each) for each in header["history"]]
         run.settle(run.history[-1].change if run.history else None)
         found = header["calibration"]
-        return None if found is None else Calibration(**found)
+        return None if found is None else Calibration(**{**found, "held_out": tensors.get("held_out")})
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path} does not fit this fit, or it is damaged ({error})") from None
 

@@ -49,11 +49,11 @@ class Plan:
     """
 
     n_sweeps: int | None = None
-    most_sweeps: int = 2000
+    most_sweeps: int = 500
     n_burn_in: int | None = None
     thin: int | None = None
     max_draws: int = 400
-    tol: float = 3e-4
+    tol: float = 1e-4
     patience: int = 50
     rao_blackwell: bool = False
     visits: int | None = None
@@ -167,11 +167,11 @@ class Run:
     @property
     def done(self) -> bool:
         """Whether the run is over."""
-        if self.plan.n_sweeps is not None and self.sweep >= self.plan.n_sweeps:
+        if self.sweep >= (self.plan.n_sweeps or self.plan.most_sweeps):
             return True
         since = max(self.best[1], self.plan.n_burn_in or 0)
         stale = self.validation is not None and self.plan.visits is None and self.sweep - since >= self.plan.patience
-        return self.settled or stale or self.sweep >= self.plan.most_sweeps
+        return self.settled or stale
 
     def draws(self) -> list[Draw]:
         """The draws kept, without those of the burn-in; the present state if there are none."""

@@ -125,7 +125,7 @@ class Posterior:
         """
         i, j = position_pairs(rows, cols, self.shape)
         mean, spread = self.moments(i, j)
-        return with_spread(mean, spread, self._noise(i), return_std, quantiles)
+        return with_spread(mean, spread, self.noise**2 * self.row_noise(i), return_std, quantiles)
 
     def thin(self, n_draws: int) -> Posterior:
         """The same with at most `n_draws` of its draws, evenly taken."""
@@ -167,10 +167,9 @@ class Posterior:
         mean = total / len(self.draws)
         return mean + centre, np.maximum(squares / len(self.draws) - mean * mean, 0.0)
 
-    def _noise(self, i: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Variance of the noise in each of these rows."""
-        each = np.full(len(i), self.noise**2)
-        return each if self._row_noise is None else each * self._row_noise[i]
+    def row_noise(self, i: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Variance of the noise in each of these rows, relative to `noise` squared."""
+        return np.ones(len(i)) if self._row_noise is None else self._row_noise[i]
 
     @cached_property
     def _row_noise(self) -> NDArray[np.float64] | None:
