@@ -1,7 +1,7 @@
 """How long until myFM's accuracy on MovieLens 1M? Ours and myFM, one after the other, on the same cores.
 
 myFM samples on one core, so it gets a chain per core (2), which are averaged: a result of n iterations is the mean of
-the last two thirds of them. Ours is a whole fit with `n_sweeps` given, calibration included, and then with defaults.
+the last two thirds of them. Ours is a whole fit, calibration included: two short ones, and the defaults.
 Times are of fitting alone, without reading data or predicting. The data of `export.py`, split of seed 0.
 
 Run: python experiments/accuracy/race.py --data DIR --rival PYTHON [--rank 20] [--iterations 300]
@@ -11,6 +11,7 @@ PYTHON: the interpreter of an environment that has myfm 0.4.0; it runs this file
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from rivals import Job, Part, one_hot, parts, score
 
 JOB = Job("ml-1m", 0, "myfm")
 CHAINS = 2
+OURS: list[dict[str, Any]] = [{"n_stencils": 30, "n_sweeps": 30}, {"n_stencils": 30, "n_sweeps": 60}, {}]
 
 
 def myfm(given: argparse.Namespace) -> None:
@@ -66,16 +68,16 @@ def rival(given: argparse.Namespace, train: Part, test: Part) -> list[tuple[str,
     return found
 
 
-def ours(n_sweeps: int | str, train: Part, test: Part) -> tuple[str, float, float]:
+def ours(setting: dict[str, Any], train: Part, test: Part) -> tuple[str, float, float]:
     """A fit of `BayesianACCAMS`."""
     from accams import BayesianACCAMS
 
     pairs, asked = (np.column_stack([part.rows, part.cols]) for part in (train, test))
-    model = BayesianACCAMS(n_sweeps=n_sweeps, verbose=False)
+    model = BayesianACCAMS(verbose=False, **setting)
     began = perf_counter()
     model.fit(pairs, train.values)
     took = perf_counter() - began
-    name = f"{model.n_sweeps_} sweeps" + (", the default" if n_sweeps == "auto" else "")
+    name = ", ".join(f"{key}={value}" for key, value in setting.items()) or "defaults"
     return f"BayesianACCAMS, {name}", took, score(model.predict(asked), train, test)[0]
 
 
@@ -85,7 +87,7 @@ def main() -> None:
     parser.add_argument("--rival", help="Python that has myfm")
     parser.add_argument("--rank", type=int, default=20)
     parser.add_argument("--iterations", type=int, default=300)
-    parser.add_argument("--sweeps", type=int, nargs="*", default=[5, 15, 40])
+    parser.add_argument("--settings", type=json.loads, default=OURS, help="of ours: a list of parameters as JSON")
     parser.add_argument("--myfm", type=int, help="run as a chain of myFM with this seed")
     given = parser.parse_args()
     if given.myfm is not None:
@@ -94,7 +96,7 @@ def main() -> None:
     from common import machine, table
 
     train, test = parts(JOB, given.data)
-    rows = rival(given, train, test) + [ours(n, train, test) for n in (*given.sweeps, "auto")]
+    rows = rival(given, train, test) + [ours(each, train, test) for each in given.settings]
     print(table(["model", "seconds", "test RMSE"], [[n, f"{t:.0f}", f"{e:.4f}"] for n, t, e in rows]))
     best = min(e for n, _, e in rows if n.startswith("myFM"))
     theirs = min(t for n, t, e in rows if n.startswith("myFM") and e <= best + 2e-4)
