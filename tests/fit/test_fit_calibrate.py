@@ -89,6 +89,9 @@ def test_the_predictive_noise():
     assert predictive_noise(0 * error, 0 * spread, precision) < 1e-100
     scaled = predictive_noise(1e20 * error, 1e40 * spread, precision)
     assert scaled == pytest.approx(1e20 * found)
+    weightless = np.append(error, 1e9), np.append(spread, 1.0), np.append(precision, 0.0)
+    assert predictive_noise(*weightless) == found
+    assert predictive_noise(error, spread, 0.0 * precision) == 0.0
 
 
 def test_the_predictive_noise_of_normal_errors():
@@ -141,6 +144,9 @@ def test_the_lowest_point_of_all_levels(at):
     assert smooth_lowest_point(levels, errors) == pytest.approx(np.clip(at, 0.5, 2.048), rel=0.1)
     assert smooth_lowest_point(levels, -errors) in levels
     assert smooth_lowest_point(np.full(4, 0.7), np.arange(4.0)) == 0.7
+    assert (
+        smooth_lowest_point(np.array([0.5, 0.8, 0.8, 0.8]), np.array([3.0, 1.0, 2.0, 2.0])) == 0.8
+    )  # without a warning
 
 
 def test_the_lowest_point_at_an_edge():

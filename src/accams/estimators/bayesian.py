@@ -299,7 +299,7 @@ class BayesianACCAMS(StencilEstimator):
             fitted = fit(training, setup, asked, validation, watch, saving_of(self, observations, resume, seed))
         self._keep_input(X, y, observations)
         self._keep(fitted)
-        self._keep_predicted(cells, fitted.asked)
+        self._keep_predicted(cells, fitted)
         return self
 
     def predict(self, pairs: Any, *, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
@@ -340,18 +340,15 @@ class BayesianACCAMS(StencilEstimator):
         known = (i >= 0) & (j >= 0)
         return (i, j), (i[known], j[known])
 
-    def _keep_predicted(
-        self, cells: Cells | None, asked: tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    ) -> None:
+    def _keep_predicted(self, cells: Cells | None, fitted: Fitted) -> None:
         """Streamed averages where row and column are known, elsewhere those of the draws."""
         for name in ("predicted_at_", "predicted_at_std_"):
             self.__dict__.pop(name, None)
-        if cells is None or asked is None:
+        if cells is None or fitted.asked is None:
             return
-        i, j = cells
+        (i, j), (mean, spread) = cells, np.empty((2, len(cells[0])))
         known = (i >= 0) & (j >= 0)
-        mean, spread = np.empty(len(i)), np.empty(len(i))
-        mean[known], spread[known] = asked
+        mean[known], spread[known] = fitted.asked
         mean[~known], spread[~known] = self.posterior_.moments(i[~known], j[~known])
         self.predicted_at_, self.predicted_at_std_ = self._clipped(mean), np.sqrt(spread)
 

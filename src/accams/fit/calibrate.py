@@ -133,9 +133,7 @@ class HeldOut:
             [ensemble_losses(means[level::levels], self.values, n_chains) for level in range(levels)]
         )
 
-    def found(
-        self, sigma2: float, levels: list[list[float]], errors: list[list[float]], estimate: float
-    ) -> Calibration:
+    def found(self, sigma2: float, levels: Tried, errors: Tried, estimate: float) -> Calibration:
         """All that there is to say."""
         n, mean = len(self.values), self.sums.mean(axis=0) / self.count
         spread = np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
@@ -212,12 +210,12 @@ def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
 
 def smooth_lowest_point(levels: Floats, errors: Floats) -> float:
     """Where the parabola that fits all levels best is lowest: chance has less of a say than in the best level alone."""
-    x = np.log(levels)
-    if np.ptp(x) == 0.0:
-        return float(levels[0])
+    x, best = np.log(levels), float(levels[np.argmin(errors)])
+    if len(np.unique(levels)) < 3:  # a bound has left too few
+        return best
     curvature, slope, _ = np.polyfit(x - x.mean(), errors, 2)
     if curvature <= 0.0:
-        return float(levels[np.argmin(errors)])
+        return best
     return float(np.exp(np.clip(x.mean() - slope / (2.0 * curvature), x[0], x[-1])))
 
 
@@ -247,6 +245,10 @@ def noise_estimate(f: Floats, values: Floats, precision: Floats) -> float:
 def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
     """The noise with which intervals around the mean, of `COVERED` under a normal distribution, hold so many errors."""
     reach = float(ndtri(0.5 + 0.5 * COVERED)) ** 2
+    told = precision > 0.0  # an observation of no weight says nothing
+    if not told.any():
+        return 0.0
+    error, spread, precision = error[told], spread[told], precision[told]
 
     def enough(noise2: float) -> bool:
         return bool(np.mean(error**2 <= reach * (spread + noise2 / precision)) >= COVERED)
