@@ -236,6 +236,18 @@ def test_zeros_are_not_calibrated() -> None:
     assert np.ptp(model.posterior_.traces["sigma"]) > 0
 
 
+def test_many_observations_for_each_label_are_not_calibrated() -> None:
+    """A complete 400 x 400 matrix has 200 observations per row and column."""
+    matrix = np.add.outer(np.arange(400) % 3, np.arange(400) % 2) + np.random.default_rng(0).normal(0, 0.5, (400, 400))
+    observations = Observations.from_dense(matrix)
+    assert not setup_of(make(n_stencils=4, noise="calibrated"), observations, 0).calibrated
+    assert setup_of(make(n_stencils=5, noise="calibrated"), observations, 0).calibrated
+    model = make(n_stencils=2, n_clusters=3, noise="calibrated", row_noise=None, n_sweeps=20, n_burn_in=10).fit(matrix)
+    assert model.calibration_ is None
+    assert model.sigma_ == pytest.approx(0.5, rel=0.02)
+    assert model.predictive_sigma_ == pytest.approx(0.5, rel=0.02)
+
+
 def test_row_noise() -> None:
     """Odd rows have thrice the noise of even ones."""
     noisy = COMPLETE.dense() + np.random.default_rng(0).normal(size=(60, 40)) * np.tile([[0.2], [0.6]], (30, 1))

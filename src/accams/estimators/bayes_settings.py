@@ -29,6 +29,7 @@ NOISE = 0.45  # share of it that the noise begins with
 ROW_NOISE = 30.0
 EFFECT_CLUSTERS = 20
 VISITS = 20  # per stencil, in backfitting
+PER_LABEL = 50  # observations of each label on average from which on choosing labels fits hardly any noise
 MAY_DIFFER = (
     "callbacks", "checkpoint", "checkpoint_every", "clip", "memory_limit", "n_sweeps", "n_threads", "tol", "verbose"
 )  # fmt: skip
@@ -118,13 +119,13 @@ def saving_of(model: BayesianACCAMS, observations: Observations, resume: str | P
 def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Setup:
     """What the fit needs, from parameters that have been checked."""
     blanks = observations.blank_weight is not None
-    variance = _variance(observations)
+    variance, shape = _variance(observations), observations.shape
     shapes = _shapes(model, observations)
     n, n_effects = len(shapes), 2 if model.effects == "stencils" else 0
     row_noise = (None if blanks else ROW_NOISE) if _is_auto(model.row_noise) else model.row_noise
     if blanks and row_noise is not None:
         raise InputError("row_noise needs missing cells: with observed zeros set row_noise=None")
-    calibrated = model.noise == "calibrated" and not blanks and observations.nnz >= 20
+    calibrated = model.noise == "calibrated" and not blanks and 20 <= observations.nnz < PER_LABEL * n * sum(shape)
     held = not isinstance(model.noise, str)
     sigma2 = float(model.noise) ** 2 if held else NOISE * variance
     sigma_max = np.inf if model.sigma_max is None else float(model.sigma_max)

@@ -52,8 +52,8 @@ class BayesianACCAMS(StencilEstimator):
         stencils simpler, as the paper suggests).
     noise : {"calibrated", "sampled"} or float, default "calibrated"
         How sigma is set: calibrated on held-out observations and then held, sampled with the rest (the paper's), or
-        held at this value. With observed zeros "calibrated" means sampled: nothing can be held out there, and
-        labels are few beside the cells.
+        held at this value. "calibrated" means sampled with observed zeros, where nothing can be held out, and where
+        there are 50 observations or more for each label.
     sigma_max : float, optional
         Upper bound of sigma where it is sampled or calibrated.
     eta : (float, float), optional
@@ -376,16 +376,8 @@ class BayesianACCAMS(StencilEstimator):
 
     def _summary(self) -> dict[str, Any]:
         """What a saved model remembers of its fit."""
-        return {
-            "n_stencils_": self.n_stencils_,
-            "n_sweeps_": self.n_sweeps_,
-            "sigma_": self.sigma_,
-            "predictive_sigma_": self.predictive_sigma_,
-            "engine_": self.engine_,
-            "n_features_in_": self.n_features_in_,
-            "train_rmse_": self.train_rmse_,
-            "r_hat_": self.r_hat_,
-        }
+        names = "n_stencils_", "n_sweeps_", "sigma_", "predictive_sigma_", "engine_", "n_features_in_", "train_rmse_"
+        return {name: getattr(self, name) for name in (*names, "r_hat_")}
 
     def _more_to_save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         posterior = self.posterior_
