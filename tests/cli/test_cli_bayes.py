@@ -135,8 +135,8 @@ def test_info(posterior: Path) -> None:
         "predictive sigma 0.3000",
         f"sweeps 40 draws {len(model.posterior_)} chains 2",
         f"R-hat {model.r_hat_['probes']:.2f}",
-        f"size one draw {model.stencils_.bits / 8:.0f} bytes by the paper's formula, ",
-        f"{posterior.stat().st_size / 1000:.1f} KB on disk",
+        f"size {posterior.stat().st_size / 1000:.1f} KB on disk",
+        f"one draw {model.stencils_.bits / 8:.0f} bytes by the paper's formula, ",
         "row ids 'u0'",
         "n_chains=2, n_clusters=2, n_stencils=3, n_sweeps=40, noise=0.3",
     ):

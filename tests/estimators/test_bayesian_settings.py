@@ -208,6 +208,18 @@ def test_tau() -> None:
     np.testing.assert_allclose(tight, 0.3, rtol=0.01)  # the prior alone
 
 
+def test_scaled_variances_fall_with_the_stencil_and_keep_their_sum() -> None:
+    observations = Observations.from_dense(MATRIX)
+    variance = np.nanvar(MATRIX)
+    for n in (1, 4, 30):
+        tau2 = np.array(setup_of(make(n_stencils=n), observations, 0).priors.tau2)
+        np.testing.assert_allclose(tau2 * np.arange(1, n + 1), tau2[0])
+        assert tau2.sum() == pytest.approx(0.4 * variance)
+    with_effects = setup_of(make(n_stencils=2, effects="stencils"), observations, 0).priors.tau2
+    np.testing.assert_allclose(with_effects, variance * np.array([0.2, 0.2, 0.8 / 3, 0.4 / 3]))
+    np.testing.assert_allclose(setup_of(make(n_stencils=3, tau=0.5), observations, 0).priors.tau2, 0.25)
+
+
 def test_noise() -> None:
     held, sampled, found = (make(noise=noise).fit(MATRIX) for noise in (0.7, "sampled", "calibrated"))
     np.testing.assert_allclose(held.posterior_.traces["sigma"], 0.7, rtol=1e-12)

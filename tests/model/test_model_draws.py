@@ -9,93 +9,171 @@ from posteriors import cells, random_draw, random_posterior
 from accams.model.draws import pack, unpack
 
 SHAPE = (9, 7)
+NONE = np.zeros(0, np.int64), np.zeros(0, np.int64)
 KINDS = [{}, {"effects": True}, {"shares": True}, {"noise": True}, {"effects": True, "shares": True, "noise": True}]
+CODINGS = ["auto", "entropy", "packed"]
+EVERYTHING = random_posterior(2, effects=True, shares=True, noise=True).draws
+
+
+def again(draws, coding="auto", unseen=NONE):
+    return unpack(*pack(draws, coding), SHAPE, unseen)
+
+
+def assert_same(one, two):
+    """Bit for bit, probabilities and noise included."""
+    assert (one.chain, one.sweep, one.nbytes) == (two.chain, two.sweep, two.nbytes)
+    np.testing.assert_array_equal(one.predict(*cells(SHAPE)), two.predict(*cells(SHAPE)))
+    for name in ("row_shares", "row_noise"):
+        a, b = getattr(one, name), getattr(two, name)
+        assert (a is None) == (b is None)
+        assert a is None or (a.dtype == b.dtype and np.array_equal(a, b))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_draws", [1, 3])
-def test_round_trip(n_draws, kind):
+@pytest.mark.parametrize("coding", CODINGS)
+def test_round_trip(coding, n_draws, kind):
     draws = random_posterior(n_draws, **kind).draws
-    again = unpack(pack(draws), SHAPE)
-    assert [(d.chain, d.sweep) for d in again] == [(d.chain, d.sweep) for d in draws]
-    i, j = cells(SHAPE)
-    for one, two in zip(draws, again, strict=True):
-        np.testing.assert_array_equal(one.predict(i, j), two.predict(i, j))
-        assert one.nbytes == two.nbytes
-        for name in ("row_shares", "row_noise"):
-            a, b = getattr(one, name), getattr(two, name)
-            assert (a is None) == (b is None)
-            assert a is None or (a.dtype == b.dtype and np.array_equal(a, b))
+    for one, two in zip(draws, again(draws, coding), strict=True):
+        assert_same(one, two)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_rows_and_columns_never_seen(coding):
+    """They have no label of their own, so what stands for one does not matter."""
+    unseen = np.array([0, 4]), np.array([6])
+    draws = [random_draw(seed, unseen=unseen, effects=True) for seed in range(3)]
+    for one, two in zip(draws, again(draws, coding, unseen), strict=True):
+        assert_same(one, two)
 
 
 def test_draws_of_different_sizes():
     """As a sampler makes them that has no bound on its clusters; one without any stencil too."""
     draws = [random_draw(seed, shapes=shapes) for seed, shapes in enumerate([((2, 3),), ((5, 1), (1, 1)), ()])]
-    i, j = cells(SHAPE)
-    for one, two in zip(draws, unpack(pack(draws), SHAPE), strict=True):
-        np.testing.assert_array_equal(one.predict(i, j), two.predict(i, j))
+    for one, two in zip(draws, again(draws), strict=True):
+        assert_same(one, two)
+
+
+def test_one_offset_is_stored_once():
+    same, others = ([random_draw(seed, offset=offset) for seed, offset in enumerate(x)] for x in ((2, 2), (2, 0.1)))
+    assert pack(same)[0]["offsets"] == [2.0]
+    assert pack(others)[0]["offsets"] == [2.0, 0.1]
+    for one, two in zip([*same, *others], [*again(same), *again(others)], strict=True):
+        assert_same(one, two)
 
 
 def test_no_draws():
-    assert unpack(pack([]), SHAPE) == []
+    assert again([]) == []
+
+
+def test_packing_again_gives_the_same():
+    """Of what was unpacked."""
+    header, tensors = pack(EVERYTHING)
+    other_header, other_tensors = pack(again(EVERYTHING))
+    assert header == other_header
+    assert {name: x.tobytes() for name, x in tensors.items()} == {n: x.tobytes() for n, x in other_tensors.items()}
 
 
 def test_names_begin_with_a_prefix():
-    tensors = {**pack([random_draw(1)], "one"), **pack([random_draw(2)], "two")}
-    assert all(name.startswith(("one.", "two.")) for name in tensors)
-    for prefix, seed in (("one", 1), ("two", 2)):
-        expected = random_draw(seed).predict(*cells(SHAPE))
-        np.testing.assert_array_equal(unpack(tensors, SHAPE, prefix)[0].predict(*cells(SHAPE)), expected)
+    """Other tensors beside them do not matter."""
+    header, tensors = pack(EVERYTHING)
+    assert all(name.startswith("draws.") for name in tensors)
+    for one, two in zip(EVERYTHING, unpack(header, {**tensors, "labels": None, "x": None}, SHAPE, NONE), strict=True):
+        assert_same(one, two)
 
 
 def test_bytes_of_the_tensors():
-    """One per label and four per number."""
-    draws = random_posterior(3).draws
-    tensors = pack(draws)
-    assert tensors["draws.rows"].nbytes == 3 * 3 * 10
-    assert tensors["draws.cols"].nbytes == 3 * 3 * 8
-    assert tensors["draws.templates"].nbytes == sum(d.codes.flat.nbytes for d in draws)
+    """Packed labels take log2(k) bits, rounded up; numbers four bytes."""
+    tensors = pack(random_posterior(3).draws, "packed")[1]
+    rows, cols = (sum(-(-size * bits // 8) for bits in widths) for size, widths in ((9, (2, 0, 1)), (7, (1, 2, 3))))
+    assert tensors["draws.labels"].nbytes == 3 * (rows + cols)
+    assert tensors["draws.templates"].nbytes == 3 * 4 * (6 + 4 + 10)
 
 
-NAMES = list(pack(random_posterior(2, effects=True, shares=True, noise=True).draws))
+@pytest.mark.parametrize("to", ["int8", 0.05])
+def test_rounded_templates(to):
+    draws = random_posterior(3, shares=True).draws
+    rounded = unpack(*pack(draws, "auto", to), SHAPE, NONE)
+    for one, two in zip(draws, rounded, strict=True):
+        np.testing.assert_array_equal(one.row_shares, two.row_shares)
+        most = np.abs(one.codes.flat).max() / 254 if to == "int8" else to
+        assert 0 < np.abs(one.codes.flat - two.codes.flat).max() <= most + 1e-6
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_tensors_cut_short(name):
-    tensors = pack(random_posterior(2, effects=True, shares=True, noise=True).draws)
-    tensors[name] = tensors[name][:-1]
-    with pytest.raises((LookupError, TypeError, ValueError)):
-        unpack(tensors, SHAPE)
+# -- damage -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["about", "offsets", "shapes", "rows", "cols", "templates"])
+@pytest.mark.parametrize("coding", ["entropy", "packed"])
+@pytest.mark.parametrize("name", [*pack(EVERYTHING, "entropy")[1]])
+def test_tensors_cut_short(name, coding):
+    header, tensors = pack(EVERYTHING, coding)
+    if name in tensors:
+        tensors[name] = tensors[name][:-1]
+        with pytest.raises((LookupError, TypeError, ValueError)):
+            unpack(header, tensors, SHAPE, NONE)
+
+
+@pytest.mark.parametrize("name", ["labels", "models", "sizes", "templates"])
 def test_missing_tensors(name):
-    tensors = pack(random_posterior(2).draws)
+    header, tensors = pack(EVERYTHING, "entropy")
     del tensors[f"draws.{name}"]
+    with pytest.raises((LookupError, ValueError)):
+        unpack(header, tensors, SHAPE, NONE)
+
+
+@pytest.mark.parametrize("name", ["stencils", "draws", "offsets"])
+def test_missing_entries_of_the_header(name):
+    header, tensors = pack(EVERYTHING)
+    del header[name]
     with pytest.raises(LookupError):
-        unpack(tensors, SHAPE)
+        unpack(header, tensors, SHAPE, NONE)
 
 
-@pytest.mark.parametrize("side", ["rows", "cols"])
-def test_a_label_beyond_its_template(side):
-    tensors = pack(random_posterior(2).draws)
-    tensors[f"draws.{side}"][4] = 200
-    with pytest.raises(ValueError, match="larger than its template"):
-        unpack(tensors, SHAPE)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stencils": 5}, {"stencils": 7}, {"stencils": -6}, {"stencils": "many"}, {"stencils": None},
+        {"draws": [[0, 0, 3]]}, {"draws": [[0, 0, 3]] * 3}, {"draws": [[0, 0, -3]] * 2},
+        {"draws": [[0, 0, 3], [0, 0, 2]]}, {"draws": [[0, 0, 3], [0, 0, 4]]}, {"draws": [[0, 0, 3.0]] * 2},
+        {"draws": [[0, 0]] * 2}, {"draws": 2}, {"draws": [None] * 2},
+        {"offsets": []}, {"offsets": [1.0] * 3}, {"offsets": ["high"]}, {"offsets": [float("nan")]}, {"offsets": 1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("coding", ["entropy", "packed"])
+def test_headers_that_do_not_fit(change, coding):
+    header, tensors = pack(EVERYTHING, coding)
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        unpack({**header, **change}, tensors, SHAPE, NONE)
 
 
-def test_flipped_bits():
-    """Refused, or a draw that predicts something everywhere: never a place outside its tables."""
-    draws = random_posterior(2, shares=True).draws
-    whole, random, refused = pack(draws), np.random.default_rng(0), 0
+@pytest.mark.parametrize("shape", [(8, 7), (10, 7), (9, 8), (7, 9), (0, 0), (-9, 7), (10**12, 7)])
+@pytest.mark.parametrize("coding", ["entropy", "packed"])
+def test_another_shape(shape, coding):
+    with pytest.raises(ValueError, match=r"cut short|sizes are wrong|cannot come from"):
+        unpack(*pack(EVERYTHING, coding), shape, NONE)
+
+
+def test_a_label_beyond_its_template():
+    header, tensors = pack(EVERYTHING, "packed")
+    tensors["draws.labels"][:] = 0xFF
+    with pytest.raises(ValueError, match="must lie between 0 and 2"):
+        unpack(header, tensors, SHAPE, NONE)
+
+
+@pytest.mark.parametrize("coding", ["entropy", "packed"])
+def test_flipped_bits(coding):
+    """Refused, or draws that predict something everywhere: never a place outside their tables."""
+    header, whole = pack(random_posterior(2, shares=True).draws, coding)
+    random, refused = np.random.default_rng(0), 0
     i, j = cells(SHAPE)
     for name, tensor in whole.items():
-        for position in random.choice(tensor.nbytes, min(40, tensor.nbytes), replace=False):
+        for position in random.choice(tensor.nbytes, min(60, tensor.nbytes), replace=False):
             damaged = {other: x.copy() for other, x in whole.items()}
             damaged[name].reshape(-1).view(np.uint8)[position] ^= 1 << random.integers(8)
             try:
                 with np.errstate(all="ignore"):
-                    assert all(draw.predict(i, j).shape == i.shape for draw in unpack(damaged, SHAPE))
+                    assert all(draw.predict(i, j).shape == i.shape for draw in unpack(header, damaged, SHAPE, NONE))
             except (LookupError, TypeError, ValueError):
                 refused += 1
-    assert refused > 50
+    assert refused > 10

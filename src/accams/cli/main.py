@@ -74,6 +74,30 @@ def info(model: Model) -> None:
 
 
 @app.command()
+def compress(
+    model: Model,
+    max_bytes: Annotated[
+        str, typer.Option("--max-bytes", help="Most bytes of the new file: 50k, 1.5MB, 30000.", show_default=False)
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.", show_default=False)],
+    ids: Annotated[bool, typer.Option("--ids/--no-ids", help="Keep the ids of rows and columns in the file.")] = True,
+    weights: Annotated[
+        str,
+        typer.Option(help="What to be most accurate for: activity (rows and columns with many entries) or uniform."),
+    ] = "activity",
+    seed: Annotated[int, typer.Option(help="Seed of the random projections.")] = 0,
+) -> None:
+    """Distil a model into a small one that predicts nearly as well: one stencil sum in at most so many bytes.
+
+    A Bayesian model of many draws becomes a single sum; its intervals are left behind.
+    """
+    size = read("max_bytes", max_bytes)
+    from accams.cli.tasks import compress_file
+
+    compress_file(model, output, size, ids, weights, seed)
+
+
+@app.command()
 def doctor() -> None:
     """Check the installation: versions, cores, compiled kernels, optional parts."""
     from accams.cli.doctor import examine

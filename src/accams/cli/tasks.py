@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.files import load
-from accams.model.file import write_atomically
+from accams.model.container import write_atomically
 from accams.model.size import factor_bits
 from accams.model.stencils import StencilSum
 
 out = Console()
+CELLS = 2000  # at which a model is compared with a smaller one
 
 
 def evaluate_file(model_path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
@@ -89,6 +91,28 @@ def _columns(
     return found
 
 
+def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, weights: str, seed: int) -> None:
+    """A model distilled into a small one, as a file."""
+    model, began = _estimator(model_path), perf_counter()
+    small = model.compress(max_bytes, ids=ids, weights=weights, random_state=seed)
+    small.save(output, ids=ids)
+    away = float(np.sqrt(np.mean(_difference(model, small, seed) ** 2)))
+    table = two_columns()
+    table.add_row("stencils", f"{len(small.stencils_)}")
+    table.add_row("difference", f"{away:.4f}  (root mean square, at random cells, from {model_path.name})")
+    table.add_row("time", f"{perf_counter() - began:.1f} s")
+    sizes = bytes_text(output.stat().st_size), bytes_text(model_path.stat().st_size)
+    table.add_row("saved", f"{output} ({sizes[0]}; {model_path.name} has {sizes[1]})")
+    out.print(table)
+
+
+def _difference(model: StencilEstimator, small: StencilEstimator, seed: int) -> NDArray[np.float64]:
+    """Of their predictions at some cells."""
+    random = np.random.default_rng(seed)
+    rows, cols = (index.ids[random.integers(len(index), size=CELLS)] for index in (model.row_index_, model.col_index_))
+    return model._predict_ids(rows, cols) - small._predict_ids(rows, cols)
+
+
 def show_info(model_path: Path) -> None:
     """Shape, stencils and size of a model file."""
     model = load(model_path)
@@ -102,9 +126,7 @@ def show_info(model_path: Path) -> None:
     table.add_row("offset", f"{stencils.offset:.6g}")
     if isinstance(model, BayesianACCAMS):
         posterior_rows(table, model)
-    which = "one draw " if isinstance(model, BayesianACCAMS) else ""
-    on_disk = bytes_text(model_path.stat().st_size)
-    table.add_row("size", f"{which}{bytes_text(stencils.bits / 8)} by the paper's formula, {on_disk} on disk")
+    _size_rows(table, model, stencils, model_path)
     if not isinstance(model, BayesianACCAMS):
         rank = stencils.bits / factor_bits((m, n), 1)
         also = f"rank {rank:.1f} with 32-bit numbers, rank {4 * rank:.1f} with 8-bit numbers"
@@ -114,9 +136,26 @@ def show_info(model_path: Path) -> None:
     out.print(table)
 
 
+def _size_rows(table: Table, model: Any, stencils: StencilSum, path: Path) -> None:
+    """Bytes by the paper's formula, by entropy, and on disk, part by part."""
+    which, size = "one draw " if isinstance(model, BayesianACCAMS) else "", stencils.size
+    table.add_row("size", f"{bytes_text(path.stat().st_size)} on disk")
+    by_formula, by_entropy = bytes_text(size.bits / 8), bytes_text(size.entropy / 8)
+    table.add_row(
+        "", f"{which}{by_formula} by the paper's formula, {by_entropy} by the entropy of labels and templates"
+    )
+    parts = {
+        "labels": sum(s.row_entropy + s.col_entropy for s in size.stencils) / 8,
+        "templates": sum(s.template_entropy for s in size.stencils) / 8,
+        "label frequencies": size.file.get("models", 0),
+        "header": size.file["header"],
+    }
+    table.add_row("of that", ", ".join(f"{bytes_text(n)} {name}" for name, n in parts.items() if n))
+
+
 def _fitted_rows(table: Table, model: Any) -> None:
     """What a fitted model knows of its data and its fit."""
-    if model.train_rmse_ is not None:
+    if getattr(model, "train_rmse_", None) is not None:
         table.add_row("train RMSE", f"{model.train_rmse_:.4f}")
     table.add_row("values", f"{model.value_range_[0]:g} to {model.value_range_[1]:g}")
     table.add_row("row ids", _examples(model.row_index_.ids))

@@ -110,10 +110,25 @@ def size(text: str) -> float | None:
     return float(parts[1]) * (1024.0 if parts[3] else 1000.0) ** UNITS[parts[2]]
 
 
+def whole_bytes(text: str) -> int:
+    """A size that must be there.
+
+    Examples
+    --------
+    >>> whole_bytes("50k")
+    50000
+    """
+    found = size(text)
+    if found is None or found < 1:
+        raise typer.BadParameter(f"{text!r} is not a size, such as 50k or 1.5MB")
+    return int(found)
+
+
 READERS: dict[str, Reader] = {
     "alpha": numbers(),
     "beta": numbers(),
     "burn_in": number_or("auto", kind=int),
+    "max_bytes": whole_bytes,
     "checkpoint": str,
     "clusters": clusters,
     "effects": word,

@@ -300,12 +300,15 @@ class Observations:
             _pattern={},
         )
 
+    def counts(self, axis: int) -> NDArray[np.int64]:
+        """How many observations each row (axis 0) or column (axis 1) has; blanks count where they are zeros."""
+        if self.blank_weight is not None:
+            return np.full(self.shape[axis], self.shape[1 - axis], dtype=np.int64)
+        return np.diff(self.row_starts if axis == 0 else self.col_starts)
+
     def empty(self, axis: int) -> NDArray[np.int64]:
         """Positions of rows (axis 0) or columns (axis 1) with no observed cell."""
-        if self.blank_weight is not None:
-            return np.zeros(0, dtype=np.int64)
-        starts = self.row_starts if axis == 0 else self.col_starts
-        return np.flatnonzero(np.diff(starts) == 0)
+        return np.flatnonzero(self.counts(axis) == 0)
 
     @property
     def nbytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from accams.data.ids import Index
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
+from accams.estimators.distilling import activity
 from accams.estimators.inputs import (
     known_positions,
     observations_of,
@@ -21,7 +22,11 @@ from accams.estimators.inputs import (
     weights_of,
 )
 from accams.estimators.params import Parameters
+from accams.model.codes import Codes
 from accams.model.stencils import StencilSum
+
+if TYPE_CHECKING:
+    from accams.estimators.small import StencilModel
 
 
 class StencilEstimator(Parameters):
@@ -35,6 +40,7 @@ class StencilEstimator(Parameters):
     row_index_: Index
     col_index_: Index
     value_range_: tuple[float, float]
+    activity_: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     clip: bool | tuple[float, float]
@@ -78,18 +84,79 @@ class StencilEstimator(Parameters):
         error = self._predict_ids(rows, cols) - values
         return -float(np.sqrt(np.average(error * error, weights=weights)))
 
-    def save(self, path: str | Path) -> None:
-        """Write the model with its ids to one file; `accams.load` reads it."""
+    def save(
+        self, path: str | Path, *, ids: bool = True, coding: str = "auto", templates: str | float = "float32"
+    ) -> None:
+        """Write the model to one file; `accams.load` reads it.
+
+        Parameters
+        ----------
+        ids : bool
+            False leaves out the ids: the loaded model then knows rows and columns by their positions.
+        coding : {"auto", "entropy", "packed"}
+            Of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto" takes
+            what is smaller.
+        templates : {"float32", "float16", "int8", "int4"} or float
+            How template entries are stored; a number is the largest error they may have (`StencilSum.rounded`).
+        """
         from accams.estimators.files import save
 
         self._check_is_fitted()
-        save(self, path)
+        save(self, path, ids, coding, templates)
+
+    def distill(
+        self, max_bytes: int, *, weights: Any = "activity", random_state: Any = 0, n_threads: int | None = None,
+        verbose: bool | str = "auto",
+    ) -> StencilSum:  # fmt: skip
+        """One stencil sum that predicts as this model does, as closely as its file of at most `max_bytes` allows.
+
+        Parameters
+        ----------
+        max_bytes : int
+            Of the file that `save` writes of the sum.
+        weights : {"activity", "uniform"} or (array, array)
+            How much a cell counts: the product of a weight of its row and one of its column. "activity" takes how many
+            observations they had: cells of active rows and columns are those that are asked for most.
+        random_state, n_threads, verbose
+            As for fitting.
+
+        Returns
+        -------
+        StencilSum
+            By position; `compress` gives a model with ids.
+        """
+        from accams.estimators.distilling import distilled
+
+        self._check_is_fitted()
+        return distilled(self, max_bytes, weights, random_state, n_threads, verbose)
+
+    def compress(self, max_bytes: int, *, ids: bool = True, **how: Any) -> StencilModel:
+        """A small model in place of this one: distilled, with its ids, and of at most `max_bytes` on disk.
+
+        Parameters
+        ----------
+        max_bytes : int
+            Of the file that `save(path, ids=ids)` writes.
+        ids : bool
+            Whether that file has the ids in it.
+        how
+            `weights`, `random_state`, `n_threads` and `verbose`, as for `distill`.
+        """
+        from accams.estimators.files import room_for_stencils
+        from accams.estimators.small import StencilModel
+
+        self._check_is_fitted()
+        return StencilModel.of(self, self.distill(room_for_stencils(self, max_bytes, ids), **how))
+
+    def _sums(self) -> list[Codes]:
+        """The stencil sums whose mean this model predicts."""
+        return [self.stencils_.codes]
 
     def _summary(self) -> dict[str, Any]:
         """Fitted attributes that a saved model keeps."""
         raise NotImplementedError
 
-    def _more_to_save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def _more_to_save(self, coding: str, templates: str | float) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Header entries and tensors that this kind of model needs beside its stencils."""
         return {}, {}
 
@@ -100,6 +167,7 @@ class StencilEstimator(Parameters):
         """Set what every fitted model knows of the data it was given."""
         self.row_index_, self.col_index_ = observations.row_index, observations.col_index
         self.value_range_ = observations.value_range
+        self.activity_ = activity(observations.counts(0)), activity(observations.counts(1))
         names = pair_names(X, y)
         self.n_features_in_ = observations.shape[1] if y is None and names is None else 2
         if names is not None:

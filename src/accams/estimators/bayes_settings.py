@@ -132,7 +132,6 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     if not held:
         sigma2 = min(sigma2, sigma_max**2)
     each = STRUCTURE * variance / (n - n_effects)
-    tau2 = each if isinstance(model.tau, str) else float(model.tau) ** 2
     alpha = _per_stencil("alpha", model.alpha, n)
     priors = Priors(
         shapes=shapes,
@@ -140,7 +139,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
         beta=alpha if model.beta is None else _per_stencil("beta", model.beta, n),
         sampler=model.sampler,  # type: ignore[arg-type]
         label_prior=model.prior,  # type: ignore[arg-type]
-        tau2=None if model.tau == "sampled" else [STRUCTURE / 2.0 * variance] * n_effects + [tau2] * (n - n_effects),
+        tau2=_template_variances(model.tau, variance, n_effects, n - n_effects),
         eta=(2.0, 0.5 * variance) if model.eta is None else model.eta,
         gamma=(5.0, 4.0 * each) if model.gamma is None else model.gamma,
         sigma_max=sigma_max,
@@ -165,7 +164,21 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     if model.schedule == "backfit":
         visits = VISITS if plan.n_sweeps is None else plan.n_sweeps
         plan = replace(plan, n_sweeps=n, n_burn_in=n - 1, thin=1, visits=visits)
-    return Setup(priors, plan, sigma2, tau2, calibrated, model.n_chains, model.engine, model.n_threads)
+    return Setup(priors, plan, sigma2, each, calibrated, model.n_chains, model.engine, model.n_threads)
+
+
+def _template_variances(tau: float | str, variance: float, n_effects: int, n_stencils: int) -> list[float] | None:
+    """tau^2 of each stencil, those of the effects first; None where it is sampled.
+
+    The first stencil has most of the structure, the l-th one l-th of that: however many there are, the first ones stay
+    large enough for their labels to settle.
+    """
+    if tau == "sampled":
+        return None
+    shares = 1.0 / np.arange(1, n_stencils + 1)
+    scaled = STRUCTURE * variance * shares / shares.sum()
+    own = scaled.tolist() if isinstance(tau, str) else [float(tau) ** 2] * n_stencils
+    return [STRUCTURE / 2.0 * variance] * n_effects + own
 
 
 def _most_sweeps(model: BayesianACCAMS, ratings_per_sweep: int) -> int:

@@ -20,6 +20,7 @@ from accams.fit.bayesian import Fitted, fit
 from accams.fit.early import validation_split
 from accams.fit.running import Running
 from accams.fit.sample import Cells, Sweep, Watched
+from accams.model.codes import Codes
 from accams.model.draws import pack, unpack
 from accams.model.posterior import Posterior
 
@@ -59,8 +60,8 @@ class BayesianACCAMS(StencilEstimator):
     eta : (float, float), optional
         Shape and scale of the inverse gamma prior of sigma^2. Default: a weak one on the scale of the data.
     tau : {"scaled", "sampled"} or float, default "scaled"
-        Standard deviation of template entries: such that all stencils together have 0.4 of the data's variance,
-        sampled for each stencil (the paper's), or this value.
+        Standard deviation of template entries: such that all stencils together have 0.4 of the data's variance, each
+        less than the one before (as 1, 1/2, 1/3, ...), sampled for each stencil (the paper's), or this value.
     gamma : (float, float), optional
         Shape and scale of the inverse gamma prior of tau^2, where it is sampled, and of the variance of continuous
         effects.
@@ -379,17 +380,19 @@ class BayesianACCAMS(StencilEstimator):
         names = "n_stencils_", "n_sweeps_", "sigma_", "predictive_sigma_", "engine_", "n_features_in_", "train_rmse_"
         return {name: getattr(self, name) for name in (*names, "r_hat_")}
 
-    def _more_to_save(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def _sums(self) -> list[Codes]:
+        return [draw.codes for draw in self.posterior_.draws]
+
+    def _more_to_save(self, coding: str, templates: str | float) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         posterior = self.posterior_
-        tensors = {**pack(posterior.draws), "probes": posterior.probes}
-        tensors.update({f"trace.{name}": trace for name, trace in posterior.traces.items()})
-        return {"noise": posterior.noise}, tensors
+        header, tensors = pack(posterior.draws, coding, templates)
+        tensors.update({"probes": posterior.probes, **{f"trace.{name}": x for name, x in posterior.traces.items()}})
+        return {"noise": posterior.noise, "posterior": header}, tensors
 
     def _load_more(self, header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:
-        draws = unpack(tensors, self.stencils_.shape)
+        one = self.stencils_
+        draws = unpack(header["posterior"], tensors, one.shape, (one.unseen_rows, one.unseen_cols))
         if not draws:
             raise ValueError("it has no draws")
         traces = {name.removeprefix("trace."): x for name, x in tensors.items() if name.startswith("trace.")}
-        self.posterior_ = Posterior(
-            self.stencils_.shape, tuple(draws), float(header["noise"]), traces, tensors["probes"]
-        )
+        self.posterior_ = Posterior(one.shape, tuple(draws), float(header["noise"]), traces, tensors["probes"])

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.ids import Index
-from accams.errors import InputError, ModelFileError
+from accams.errors import InputError
+from accams.estimators import checks
 from accams.estimators.accams import ACCAMS
 from accams.estimators.base import StencilEstimator
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.encoding import decoded, encoded_parameters
-from accams.model import file
+from accams.estimators.id_files import pack_ids, unpack_ids
+from accams.estimators.small import StencilModel
+from accams.model import container, file
+from accams.model.coding import decode_ints, encode_ints
 from accams.model.stencils import StencilSum
 
-CLASSES: dict[str, type[StencilEstimator]] = {"ACCAMS": ACCAMS, "BayesianACCAMS": BayesianACCAMS}
+CLASSES: dict[str, type[StencilEstimator]] = {each.__name__: each for each in (ACCAMS, BayesianACCAMS, StencilModel)}
+SPARE = 32  # bytes, for numbers in the header that may become longer
 
 
-def save(estimator: StencilEstimator, path: str | Path) -> None:
+def save(
+    estimator: StencilEstimator, path: str | Path, ids: bool = True, coding: str = "auto",
+    templates: str | float = "float32",
+) -> None:  # fmt: skip
     """Write a fitted estimator: model, ids, parameters and what the fit reported."""
+    container.write_atomically(Path(path), to_bytes(estimator, ids, coding, templates))
+
+
+def to_bytes(
+    estimator: StencilEstimator, ids: bool = True, coding: str = "auto", templates: str | float = "float32"
+) -> bytes:
+    """The file, as `save` writes it."""
     names = getattr(estimator, "feature_names_in_", None)
     header: dict[str, Any] = {
         "class": type(estimator).__name__,
@@ -33,11 +46,29 @@ def save(estimator: StencilEstimator, path: str | Path) -> None:
     }
     tensors: dict[str, NDArray[Any]] = {}
     for side, index in (("row", estimator.row_index_), ("col", estimator.col_index_)):
-        header[f"{side}_ids"], part = _pack_ids(index)
+        header[f"{side}_ids"], part = pack_ids(index) if ids else ("positions", None)
         if part is not None:
             tensors[f"{side}_ids"] = part
-    more, parts = estimator._more_to_save()
-    file.save(path, estimator.stencils_, {**header, **more}, {**tensors, **parts})
+    known = getattr(estimator, "activity_", None)
+    if ids and known is not None:
+        tensors["activity"] = encode_ints(np.rint(2.0 * np.log2(np.concatenate(known))).astype(np.int64))
+    more, parts = estimator._more_to_save(coding, templates)
+    stencils = estimator.stencils_ if templates == "float32" else estimator.stencils_.rounded(templates)
+    return file.to_bytes(stencils, {**header, **more}, {**tensors, **parts}, coding)
+
+
+def room_for_stencils(model: StencilEstimator, max_bytes: int, ids: bool) -> int:
+    """Bytes that are left for the stencils themselves in a file of at most `max_bytes` with or without ids."""
+    checks.whole("max_bytes", max_bytes, 1)
+    one = model.stencils_
+    empty = StencilSum(one.shape, one.offset, (), one.unseen_rows, one.unseen_cols)
+    alone, whole = len(file.to_bytes(empty)), len(to_bytes(StencilModel.of(model, empty), ids))
+    if max_bytes < whole + SPARE:
+        for_ids = whole - len(to_bytes(StencilModel.of(model, empty), False)) if ids else 0
+        advice = f", {for_ids:,} of them for ids, which can be left out (ids=False, --no-ids)" if for_ids else ""
+        told = f"max_bytes={max_bytes:,} is too small: a file without any stencil takes {whole + SPARE:,}{advice}"
+        raise InputError(told)
+    return max_bytes - (whole - alone) - SPARE
 
 
 def load(path: str | Path) -> Any:
@@ -58,8 +89,8 @@ def load(path: str | Path) -> Any:
         return stencils
     try:
         return _estimator(stencils, header, tensors)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path} is not an accams model, or it is damaged ({error})") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError) as error:
+        raise container.damaged(path, file.KIND, error) from None
 
 
 def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> StencilEstimator:
@@ -72,44 +103,15 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     low, high = header["value_range"]
     estimator.value_range_ = (float(low), float(high))
     for side, size in (("row", stencils.shape[0]), ("col", stencils.shape[1])):
-        index = _unpack_ids(header[f"{side}_ids"], tensors.get(f"{side}_ids"), size)
+        index = unpack_ids(header[f"{side}_ids"], tensors.get(f"{side}_ids"), size)
         setattr(estimator, f"{side}_index_", index)
+    if "activity" in tensors:
+        levels = decode_ints(tensors["activity"], sum(stencils.shape))
+        estimator.activity_ = tuple(np.split(2.0 ** (levels / 2.0), [stencils.shape[0]]))  # type: ignore[assignment]
     if header.get("feature_names") is not None:
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     for name, value in header["training"].items():
-        if name.endswith("_"):
+        if name.endswith("_") and not hasattr(estimator, name):
             setattr(estimator, name, value)
     estimator._load_more(header, tensors)
     return estimator
-
-
-def _pack_ids(index: Index) -> tuple[str, NDArray[Any] | None]:
-    """How the ids are stored, and the tensor that holds them."""
-    if index.is_positional:
-        return "positions", None
-    if index.ids.dtype.kind in "iu":
-        return "integers", np.asarray(index.ids)
-    try:
-        text = json.dumps(index.ids.tolist(), ensure_ascii=False)
-    except (TypeError, ValueError):
-        kinds = sorted({type(x).__name__ for x in index.ids.tolist()})
-        what = f"ids of type {', '.join(kinds)}"
-        raise InputError(f"{what} cannot be saved: use strings or whole numbers as ids") from None
-    if any(isinstance(x, (tuple, list, dict)) for x in index.ids.tolist()):
-        raise InputError("ids that are tuples or lists cannot be saved: use strings or whole numbers as ids")
-    return "json", np.frombuffer(text.encode(), dtype=np.uint8)
-
-
-def _unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
-    if kind == "positions":
-        return Index(None, size)
-    if tensor is None:
-        raise ValueError("its ids are missing")
-    ids: Any = tensor
-    if kind == "json":
-        ids = np.empty(size, dtype=object)
-        ids[:] = json.loads(tensor.tobytes().decode())
-    index = Index(ids)
-    if len(index) != size:
-        raise ValueError("its ids do not fit its labels")
-    return index

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from accams.fit.backfit import Step
+from accams.fit.distill import Round
 from accams.fit.sample import Sweep
 
 PATIENCE = 2.0  # seconds before a bar is worth showing
@@ -50,7 +51,11 @@ class ProgressBar:
         error = f"rmse {sweep.rmse:.4f}, sigma {sweep.sigma:.4g}"
         self._show(sweep.phase, sweep.sweep, sweep.n_sweeps, error, sweep)
 
-    def _show(self, name: str, done: int, total: int | None, error: str, report: Step | Sweep) -> None:
+    def update_round(self, report: Round) -> None:
+        """The same after a round of distilling."""
+        self._show(self.what, report.done, report.planned, f"rmse {report.rmse:.4f}", report)
+
+    def _show(self, name: str, done: int, total: int | None, error: str, report: Step | Sweep | Round) -> None:
         if self.show is False or (self._bar is None and report.seconds < PATIENCE and self.show == "auto"):
             return
         if self._bar is None and not self._start():

@@ -17,38 +17,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams import __version__
 from accams.data.observations import Observations
 from accams.errors import ModelFileError
 from accams.fit.calibrate import Calibration
 from accams.fit.gibbs import Chain
 from accams.fit.running import Block, Running
 from accams.fit.sample import Run, Sweep
+from accams.model import container
 from accams.model import draws as draw_tensors
-from accams.model.file import write_atomically
+from accams.model.container import Tensors
 
 FORMAT = 1
+KIND = "checkpoint"
 TRACES = {"sigma", "tau", "log_joint", "occupied", "probes"}
-Tensors = dict[str, NDArray[Any]]
 
 
 def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str, Any]) -> None:
     """Write a run; `about` says what it belongs to (parameters and data)."""
-    from safetensors.numpy import save as packed
-
     tensors: Tensors = {}
     chains = [_pack_chain(chain, tensors) for chain in run.chains.chains]
     running = {name: _pack_running(name, each, tensors) for name, each in _watched(run).items() if each is not None}
     kept = [draw for each in run.keeper.draws for draw in each]
-    tensors.update(draw_tensors.pack(kept, "kept"))
+    draws, parts = draw_tensors.pack(kept, coding="packed")  # quick to write and to read
+    tensors.update(parts)
     for name, values in run.traces.items():
         tensors[f"trace.{name}"] = np.stack(values)
     if run.past:
         tensors["past"] = np.stack([mean for _, mean in run.past])
     header = {
-        "checkpoint": FORMAT,
-        "version": __version__,
+        "kind": KIND,
+        "format": FORMAT,
         "about": about,
+        "kept": draws,
         "chains": chains,
         "running": running,
         "sweep": run.sweep,
@@ -62,31 +62,20 @@ def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str,
     }
     if found is not None and found.held_out is not None:
         tensors["held_out"] = found.held_out
-    write_atomically(Path(path), packed(tensors, metadata={"accams": json.dumps(header)}))
+    container.write_atomically(Path(path), container.to_bytes(header, tensors))
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
     """What a checkpoint says of itself."""
-    return read(path, header_only=True)[0]
+    return read(path)[0]
 
 
-def read(path: str | Path, *, header_only: bool = False) -> tuple[dict[str, Any], Tensors]:
+def read(path: str | Path) -> tuple[dict[str, Any], Tensors]:
     """Header and tensors of a checkpoint."""
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(path)
-    if not path.is_file():
-        raise ModelFileError(f"there is no checkpoint {path}")
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            header = json.loads((file.metadata() or {})["accams"])
-            names = [] if header_only else list(file.keys())
-            tensors = {name: file.get_tensor(name) for name in names}
-        newer, _ = header["checkpoint"] > FORMAT, (header["about"]["data"], header["about"]["parameters"])
-    except (SafetensorError, OSError, LookupError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path} is not a checkpoint of accams, or it is damaged ({error})") from None
-    if newer:
-        raise ModelFileError(f"{path} was written by accams {header['version']}, newer than this one: upgrade accams")
+    header, tensors = container.read(path, KIND, FORMAT)
+    about = header.get("about")
+    if not (isinstance(about, dict) and {"data", "parameters", "seed"} <= set(about)):
+        raise ModelFileError(f"{path} is not a checkpoint of accams, or it is damaged (it does not say of what)")
     return header, tensors
 
 
@@ -99,7 +88,9 @@ def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors
                 raise ValueError(f"it {'has' if each is None else 'lacks'} the cells named {name!r}")
             if each is not None:
                 _restore_running(name, each, header["running"][name], tensors)
-        kept = draw_tensors.unpack(tensors, run.chains.engine.observations.shape, "kept")
+        observations = run.chains.engine.observations
+        unseen = observations.empty(0), observations.empty(1)
+        kept = draw_tensors.unpack(header["kept"], tensors, observations.shape, unseen)
         n = len(run.chains)
         run.keeper.draws = [kept[p : p + n] for p in range(0, len(kept), n)]
         run.keeper.interval = header["interval"]
@@ -117,7 +108,7 @@ def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors
         run.settle(run.history[-1].change if run.history else None)
         found = header["calibration"]
         return None if found is None else Calibration(**{**found, "held_out": tensors.get("held_out")})
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(f"{path} does not fit this fit, or it is damaged ({error})") from None
 
 

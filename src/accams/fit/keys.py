@@ -21,6 +21,7 @@ class Purpose(IntEnum):
     EFFECTS = 7
     CALIBRATION = 8
     PROBES = 9
+    PROJECTION = 10
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

@@ -1,114 +1,80 @@
-"""The model file: safetensors with one JSON string of metadata. No pickle; nothing in it is executed."""
+"""The model file: a stencil sum in our container, and what estimators put beside it."""
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accams import __version__
-from accams.errors import ModelFileError
-from accams.model.stencils import Stencil, StencilSum
+from accams.model import container, packing
+from accams.model.coding import decode_ints, encode_ints
+from accams.model.container import Tensors
+from accams.model.stencils import StencilSum
 
 FORMAT = 1
+KIND = "model"
 EFFECTS = ("row_effects", "col_effects")
-Tensors = dict[str, NDArray[Any]]
+OWN = ("labels", "models", "padding", "sizes", "whole", "steps", "templates", "unseen", *EFFECTS)
 
 
 def save(
-    path: str | Path, model: StencilSum, header: dict[str, Any] | None = None, extra: Tensors | None = None
-) -> None:
+    path: str | Path, model: StencilSum, header: dict[str, Any] | None = None, extra: Tensors | None = None,
+    coding: str = "auto",
+) -> None:  # fmt: skip
     """Write `model` (with further tensors and header entries) atomically."""
-    from safetensors.numpy import save as pack
+    container.write_atomically(Path(path), to_bytes(model, header, extra, coding))
 
-    tensors = {
-        "templates": np.concatenate([np.zeros(0, np.float32), *(T.ravel() for T in model.templates)]),
-        "template_shapes": np.array([T.shape for T in model.templates], dtype=np.int32).reshape(-1, 2),
-        "row_labels": _stack(model.row_labels, model.shape[0]),
-        "col_labels": _stack(model.col_labels, model.shape[1]),
-        "unseen_rows": np.asarray(model.unseen_rows, dtype=np.int64),
-        "unseen_cols": np.asarray(model.unseen_cols, dtype=np.int64),
-        **{name: getattr(model, name) for name in EFFECTS if getattr(model, name) is not None},
-        **(extra or {}),
-    }
-    about = {
-        "format": FORMAT,
-        "version": __version__,
-        "shape": model.shape,
-        "offset": float(model.offset),
-        **(header or {}),
-    }
-    write_atomically(Path(path), pack(tensors, metadata={"accams": json.dumps(about)}))
+
+def to_bytes(
+    model: StencilSum, header: dict[str, Any] | None = None, extra: Tensors | None = None, coding: str = "auto"
+) -> bytes:
+    """The file, as `save` writes it."""
+    about, tensors = _parts(model, coding)
+    return container.to_bytes({**about, **(header or {})}, {**tensors, **(extra or {})})
+
+
+def tensors_of(model: StencilSum) -> tuple[Tensors, int]:
+    """The tensors of the file of this model alone, and the bytes of the whole file."""
+    about, tensors = _parts(model, "auto")
+    return tensors, len(container.to_bytes(about, tensors))
+
+
+def _parts(model: StencilSum, coding: str) -> tuple[dict[str, Any], Tensors]:
+    about, tensors = packing.pack(model.stencils, model.shape, coding)
+    unseen = model.unseen_rows, model.unseen_cols
+    if any(map(len, unseen)):
+        about["unseen"] = [len(each) for each in unseen]
+        tensors["unseen"] = encode_ints(np.concatenate([np.diff(each, prepend=0) for each in unseen]))
+    tensors.update({name: getattr(model, name) for name in EFFECTS if getattr(model, name) is not None})
+    base = {"kind": KIND, "format": FORMAT, "shape": model.shape, "offset": model.offset}
+    return {**base, **about}, tensors
 
 
 def read(path: str | Path) -> tuple[StencilSum, dict[str, Any], Tensors]:
     """The model, the header, and the further tensors of a file written by `save`."""
-    from safetensors import SafetensorError, safe_open
-
-    path = Path(path)
-    if not path.is_file():
-        raise ModelFileError(f"there is no model file {path}")
+    header, tensors = container.read(path, KIND, FORMAT)
     try:
-        with safe_open(str(path), framework="numpy") as file:
-            about = (file.metadata() or {}).get("accams")
-            if about is None:
-                raise ModelFileError(f"{path} is not an accams model")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        header = json.loads(about)
-        if header["format"] > FORMAT:
-            raise ModelFileError(
-                f"{path} was written by accams {header['version']}, which is newer than this one ({__version__}): "
-                "upgrade accams"
-            )
-        return _model(tensors, header), header, tensors
-    except ModelFileError:
-        raise
-    except (SafetensorError, OSError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-        raise ModelFileError(f"{path} is not an accams model, or it is damaged ({error})") from None
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves either the old one or the new one."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise ModelFileError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ModelFileError(f"cannot write {path}: {error.strerror}") from None
-        raise
-
-
-def _stack(labels: list[NDArray[Any]], size: int) -> NDArray[Any]:
-    return np.stack(labels) if labels else np.zeros((0, size), np.uint8)
+        return _model(tensors, header), header, {name: x for name, x in tensors.items() if name not in OWN}
+    except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
+        raise container.damaged(path, KIND, error) from None
 
 
 def _model(tensors: Tensors, header: dict[str, Any]) -> StencilSum:
-    shapes = [(int(a), int(b)) for a, b in tensors.pop("template_shapes")]
-    flat, ends = tensors.pop("templates"), np.cumsum([0, *(a * b for a, b in shapes)])
-    row_labels, col_labels = tensors.pop("row_labels"), tensors.pop("col_labels")
-    if ends[-1] != len(flat) or len(row_labels) != len(shapes) or len(col_labels) != len(shapes):
-        raise ValueError("its parts do not fit together")
-    stencils = [
-        Stencil(flat[a : a + k[0] * k[1]].reshape(k), c, d)
-        for a, k, c, d in zip(ends, shapes, row_labels, col_labels, strict=False)
-    ]
-    unseen = tensors.pop("unseen_rows"), tensors.pop("unseen_cols")
-    m, n = header["shape"]
-    effects = (tensors.pop(name, None) for name in EFFECTS)
-    return StencilSum((m, n), float(header["offset"]), tuple(stencils), *unseen, *effects)
+    m, n = (int(size) for size in header["shape"])
+    if not 0 <= min(m, n) <= max(m, n) < 1 << 48:
+        raise ValueError("its sizes are wrong")
+    stencils = packing.unpack(header, tensors, (m, n))
+    rows, cols = _unseen(tensors, header.get("unseen", (0, 0)), (m, n))
+    effects = (tensors.get(name) for name in EFFECTS)
+    return StencilSum((m, n), float(header["offset"]), stencils, rows, cols, *effects)
+
+
+def _unseen(tensors: Tensors, sizes: tuple[int, int], shape: tuple[int, int]) -> list[NDArray[np.int64]]:
+    if not all(0 <= size <= most for size, most in zip(sizes, shape, strict=True)):
+        raise ValueError("its rows or columns that were never seen are more than all")
+    if not sum(sizes):
+        return [np.zeros(0, np.int64)] * 2
+    differences = np.split(decode_ints(tensors["unseen"], sum(sizes)), [sizes[0]])
+    return [np.cumsum(each, dtype=np.int64) for each in differences]

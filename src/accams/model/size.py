@@ -1,9 +1,104 @@
-"""How many bits a model takes, by the paper's formula, and what an SVD of the same size or error would take."""
+"""How many bits a model takes: by the paper's formula, by the entropy of its labels, and on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import log2
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from accams.model.stencils import Stencil, StencilSum
+
+
+@dataclass(frozen=True)
+class StencilSize:
+    """Bits of one stencil: of its row labels, its column labels and its template, by formula and by entropy.
+
+    The entropy of a template's entries is that of whole steps where it has a step; otherwise they count 32 bits each.
+    """
+
+    shape: tuple[int, int]
+    row_bits: float
+    col_bits: float
+    template_bits: float
+    row_entropy: float
+    col_entropy: float
+    template_entropy: float
+
+    @property
+    def bits(self) -> float:
+        """By the paper's formula."""
+        return self.row_bits + self.col_bits + self.template_bits
+
+    @property
+    def entropy(self) -> float:
+        """By the entropy of labels and template."""
+        return self.row_entropy + self.col_entropy + self.template_entropy
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a stencil sum takes.
+
+    Attributes
+    ----------
+    bits : float
+        By the paper's formula.
+    entropy : float
+        Bits by the entropy of each stencil's labels, and of templates.
+    file : dict of int
+        Bytes on disk by part: "labels" with "models" (their frequencies), "templates" (with "whole" and "steps"),
+        other tensors, and "header".
+    stencils : tuple of StencilSize
+    """
+
+    bits: float
+    entropy: float
+    file: dict[str, int]
+    stencils: tuple[StencilSize, ...]
+
+    @property
+    def bytes(self) -> int:
+        """On disk."""
+        return sum(self.file.values())
+
+
+def size_of(model: StencilSum) -> Size:
+    """All of it, part by part."""
+    from accams.model import file
+
+    tensors, whole = file.tensors_of(model)
+    parts = {name: int(x.nbytes) for name, x in tensors.items()}
+    stencils = tuple(_stencil_size(s) for s in model.stencils)
+    effects = sum(32.0 * len(x) for x in (model.row_effects, model.col_effects) if x is not None)
+    entropy = sum(s.entropy for s in stencils) + effects
+    return Size(model.bits, entropy, {**parts, "header": whole - sum(parts.values())}, stencils)
+
+
+def _stencil_size(stencil: Stencil) -> StencilSize:
+    k_rows, k_cols = stencil.template.shape
+    entries = 32.0 * k_rows * k_cols
+    steps = entries if stencil.step is None else entropy_bits(np.rint(stencil.template / stencil.step).astype(np.int64))
+    return StencilSize(
+        (k_rows, k_cols), len(stencil.row_labels) * log2(k_rows), len(stencil.col_labels) * log2(k_cols), entries,
+        entropy_bits(stencil.row_labels), entropy_bits(stencil.col_labels), steps,
+    )  # fmt: skip
+
+
+def entropy_bits(labels: NDArray[Any]) -> float:
+    """Bits of labels that are coded by their own frequencies.
+
+    Examples
+    --------
+    >>> entropy_bits(np.array([0, 1, 0, 1])), entropy_bits(np.array([7, 7, 7]))
+    (4.0, 0.0)
+    """
+    counts = np.unique(labels, return_counts=True)[1]
+    return float(counts.sum() * log2(counts.sum()) - counts @ np.log2(counts)) if counts.size else 0.0
 
 
 def stencil_bits(shape: tuple[int, int], template_shape: tuple[int, int], template_bits: int = 32) -> float:

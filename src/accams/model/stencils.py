@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite
@@ -17,6 +18,7 @@ from accams.model.size import model_bits
 
 if TYPE_CHECKING:
     from accams.data.observations import Observations
+    from accams.model.size import Size
 
 __all__ = ["Labels", "Stencil", "StencilSum", "label_type"]
 
@@ -28,12 +30,20 @@ class Stencil:
     template: NDArray[np.float32]
     row_labels: Labels
     col_labels: Labels
+    step: float | None = None  # where the template's entries are whole multiples of one number
 
     def __post_init__(self) -> None:
         template = np.asarray(self.template, dtype=np.float32)
         if template.ndim != 2 or template.size == 0:
             raise InputError(f"a template is a matrix of at least one block, not an array of shape {template.shape}")
         object.__setattr__(self, "template", template)
+        if self.step is not None:
+            object.__setattr__(self, "step", float(np.float32(self.step)))
+            if not (
+                0.0 < self.step < np.inf
+                and np.array_equal(times(whole_steps(template, self.step), self.step), template)
+            ):
+                raise InputError(f"the template's entries are not whole multiples of {self.step}")
         for name, k in (("row_labels", template.shape[0]), ("col_labels", template.shape[1])):
             labels = np.asarray(getattr(self, name))
             if labels.ndim != 1 or labels.dtype.kind not in "iu":
@@ -46,6 +56,16 @@ class Stencil:
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the matrix, not of the template."""
         return len(self.row_labels), len(self.col_labels)
+
+
+def whole_steps(template: NDArray[np.floating], step: float) -> NDArray[np.int64]:
+    """The nearest whole multiples."""
+    return np.rint(template / np.float64(step)).astype(np.int64)
+
+
+def times(whole: NDArray[np.int64], step: float) -> NDArray[np.float32]:
+    """Whole steps as numbers: the one way in which they are multiplied."""
+    return (whole * np.float64(step)).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,7 +97,7 @@ class StencilSum:
 
     shape: tuple[int, int]
     offset: float = 0.0
-    stencils: tuple[Stencil, ...] = ()
+    stencils: Sequence[Stencil] = ()
     unseen_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     unseen_cols: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     row_effects: NDArray[np.float32] | None = None
@@ -85,10 +105,11 @@ class StencilSum:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", (int(self.shape[0]), int(self.shape[1])))
-        object.__setattr__(self, "stencils", tuple(self.stencils))
-        for stencil in self.stencils:
-            if stencil.shape != self.shape:
-                raise InputError(f"a stencil of shape {stencil.shape} does not fit a model of shape {self.shape}")
+        if getattr(self.stencils, "shape", None) != self.shape:  # not those of a file, unfolded when looked at
+            object.__setattr__(self, "stencils", tuple(self.stencils))
+            for stencil in self.stencils:
+                if stencil.shape != self.shape:
+                    raise InputError(f"a stencil of shape {stencil.shape} does not fit a model of shape {self.shape}")
         object.__setattr__(self, "offset", float(self.offset))
         if not isfinite(self.offset):
             raise InputError(f"the offset must be a finite number, not {self.offset}")
@@ -110,7 +131,8 @@ class StencilSum:
     @property
     def templates(self) -> list[NDArray[np.float32]]:
         """The template of each stencil."""
-        return [s.template for s in self.stencils]
+        known = getattr(self.stencils, "templates", None)  # without unfolding labels
+        return [s.template for s in self.stencils] if known is None else list(known)
 
     @property
     def row_labels(self) -> list[Labels]:
@@ -126,7 +148,14 @@ class StencilSum:
     def bits(self) -> float:
         """Size by the paper's formula: sum of m log2 k_rows + n log2 k_cols + 32 k_rows k_cols, and 32 per effect."""
         effects = sum(32.0 * len(each) for each in (self.row_effects, self.col_effects) if each is not None)
-        return effects + model_bits(self.shape, [(s.template.shape[0], s.template.shape[1]) for s in self.stencils])
+        return effects + model_bits(self.shape, [(T.shape[0], T.shape[1]) for T in self.templates])
+
+    @property
+    def size(self) -> Size:
+        """What it takes: bits by the paper's formula, entropy of the labels, and bytes on disk, part by part."""
+        from accams.model.size import size_of
+
+        return size_of(self)
 
     def __len__(self) -> int:
         return len(self.stencils)
@@ -147,6 +176,24 @@ class StencilSum:
         if not 0 <= n_stencils <= len(self):
             raise InputError(f"this model has {len(self)} stencils, so it cannot be cut to {n_stencils}")
         return replace(self, stencils=self.stencils[:n_stencils])
+
+    def rounded(self, to: str | float) -> StencilSum:
+        """A new sum with smaller templates.
+
+        Parameters
+        ----------
+        to : {"float16", "int8", "int4"} or float
+            How entries are stored: as floats of 16 bits, or as whole numbers of 8 or 4 bits times the template's
+            own step. A number is the largest error that an entry may have: as in the paper's lemma on compression,
+            a prediction is then off by at most that times the number of stencils.
+
+        Examples
+        --------
+        >>> model = StencilSum((2, 2)).append([[0.52, -0.18]], [0, 0], [0, 1]).rounded(0.05)
+        >>> model.templates[0].round(2), round(model.stencils[0].step, 6)
+        (array([[ 0.5, -0.2]], dtype=float32), 0.1)
+        """
+        return replace(self, stencils=tuple(_rounded(s, to) for s in self.stencils))
 
     # -- use ----------------------------------------------------------------------------------------------
 
@@ -176,11 +223,18 @@ class StencilSum:
         rows, cols, values = observations.coo()
         return values - self.predict(rows, cols)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file; `accams.load` reads it."""
+    def save(self, path: str | Path, *, coding: str = "auto") -> None:
+        """Write the model to one file; `accams.load` reads it.
+
+        Parameters
+        ----------
+        coding : {"auto", "entropy", "packed"}
+            Of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto" takes
+            what is smaller.
+        """
         from accams.model.file import save
 
-        save(path, self)
+        save(path, self, coding=coding)
 
     @cached_property
     def codes(self) -> Codes:
@@ -188,3 +242,21 @@ class StencilSum:
         labels, unseen = (self.row_labels, self.col_labels), (self.unseen_rows, self.unseen_cols)
         effects = self.row_effects, self.col_effects
         return Codes.of(self.templates, labels, self.shape, unseen, effects, self.offset)
+
+
+def _rounded(stencil: Stencil, to: str | float) -> Stencil:
+    template, most = stencil.template, float(np.abs(stencil.template).max())
+    if to == "float16":
+        if most > float(np.finfo(np.float16).max):
+            raise InputError(f"a template entry of {most:.3g} is too large for float16")
+        return replace(stencil, template=template.astype(np.float16).astype(np.float32), step=None)
+    if isinstance(to, str):
+        if to not in ("int8", "int4"):
+            raise InputError(f"templates can be rounded to float16, int8, int4 or within a number, not {to!r}")
+        step = most / (2 ** (int(to[3:]) - 1) - 1) if most else 1.0
+    else:
+        step = 2.0 * float(to)
+        if not 0.0 < step < np.inf:
+            raise InputError(f"the error of templates must be a number above 0, not {to!r}")
+    step = float(np.float32(step))
+    return replace(stencil, template=times(whole_steps(template, step), step), step=step)

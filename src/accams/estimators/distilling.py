@@ -1,0 +1,84 @@
+"""From a fitted model to a small one: which matrix is to be kept, with which weights, and in how many bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.threads import Threads
+from accams.errors import InputError
+from accams.estimators import checks
+from accams.estimators.progress import ProgressBar
+from accams.fit import distill as fit_distill
+from accams.fit.keys import seed_of
+from accams.fit.target import Target, of_mean
+from accams.model.codes import Codes
+from accams.model.stencils import StencilSum
+
+if TYPE_CHECKING:
+    from accams.estimators.base import StencilEstimator
+
+Floats = NDArray[np.float64]
+BITS_PER_VECTOR = 0.7  # of a row or column, at least, in a stencil that pays: so many bytes have room for so many
+MORE_VECTORS, MOST_VECTORS = 10, 256
+WORK = 3e11  # additions at most for the target: of more draws than that, some are left out
+
+
+def distilled(
+    model: StencilEstimator, max_bytes: int, weights: Any, random_state: Any, n_threads: int | None, verbose: bool | str
+) -> StencilSum:
+    """A stencil sum of at most `max_bytes` on disk that predicts as this model does."""
+    checks.whole("max_bytes", max_bytes, 1)
+    one, seed, threads = model.stencils_, seed_of(random_state), Threads(n_threads)
+    with ProgressBar(verbose, "distilling") as bar:
+        target = target_of(model._sums(), max_bytes, *weights_of(model, weights), seed, threads)
+        unseen = one.unseen_rows, one.unseen_cols
+        return fit_distill.distill(target, max_bytes, unseen, seed=seed, threads=threads, watch=bar.update_round)
+
+
+def target_of(
+    sums: list[Codes], max_bytes: int, row_weights: Floats, col_weights: Floats, seed: int, threads: Threads
+) -> Target:
+    """The mean of these sums, by as many singular vectors as there can be room for."""
+    m, n = len(row_weights), len(col_weights)
+    rank = int(np.clip(8.0 * max_bytes / (BITS_PER_VECTOR * (m + n)), 1, MOST_VECTORS - MORE_VECTORS)) + MORE_VECTORS
+    rank = min(rank, m, n)
+    stencils = max(1.0, float(np.mean([len(each.starts) for each in sums])))
+    draws = int(max(1, min(len(sums), WORK / (4.0 * rank * (m + n) * stencils))))
+    keep = np.unique(np.linspace(0, len(sums) - 1, draws).round().astype(int))
+    return of_mean([sums[p] for p in keep], row_weights, col_weights, rank, seed, threads)
+
+
+def weights_of(model: StencilEstimator, weights: Any) -> tuple[Floats, Floats]:
+    """One weight per row and one per column."""
+    shape = model.stencils_.shape
+    if isinstance(weights, str) and weights == "uniform":
+        return np.ones(shape[0]), np.ones(shape[1])
+    if isinstance(weights, str) and weights == "activity":
+        known = getattr(model, "activity_", None)
+        if known is None:
+            raise InputError(
+                "this model does not know how many observations its rows and columns had: pass weights='uniform', or "
+                "one number per row and one per column"
+            )
+        return known[0], known[1]
+    if not isinstance(weights, (tuple, list)) or len(weights) != 2:
+        raise InputError(f"weights must be 'activity', 'uniform' or a pair of arrays, not {weights!r}")
+    found = np.asarray(weights[0], np.float64), np.asarray(weights[1], np.float64)
+    for name, each, size in zip(("row", "column"), found, shape, strict=True):
+        if each.shape != (size,) or not (np.isfinite(each) & (each > 0)).all():
+            raise InputError(f"{name} weights must be {size:,} numbers above 0")
+    return found
+
+
+def activity(counts: NDArray[np.int64]) -> Floats:
+    """How active rows (columns) with so many observations are, to the nearest half of a doubling (few bits on disk).
+
+    Examples
+    --------
+    >>> activity(np.array([0, 1, 3, 100])).round(1)
+    array([ 1. ,  2. ,  4. , 90.5])
+    """
+    return np.asarray(2.0 ** (np.rint(2.0 * np.log2(counts + 1.0)) / 2.0))

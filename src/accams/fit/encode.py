@@ -1,0 +1,279 @@
+"""A stencil sum that comes close to a target in few bits: labels and templates improved together.
+
+What is lowered is the weighted squared error plus `price` times the bits of the entropy-coded labels. Every step can
+only lower it: all labels of a row or column are looked at together (each the best given the others, until none
+changes), all templates are refitted at once, and the bits of a label are those of its present frequency. At a price
+above zero labels that are not worth their bits die out, rows of little weight first.
+
+With the codes of all stencils counted through, X the lines of all template rows spread over the columns and B = diag of
+the column weights, a row's error needs only its products with X B and the table X B X^T, which is T C T^T with C the
+weights of columns that have two codes in common. Nothing here has the size of the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.threads import Threads
+from accams.fit.refit import conjugate_gradients
+from accams.fit.target import Target
+from accams.kernels import encode as kernels
+from accams.model.stencils import Stencil, StencilSum, times, whole_steps
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.uint16]
+BLOCK = 1 << 14  # rows whose products are held at once
+PASSES = 4  # over the stencils of a row, at most
+ITERATIONS = 20  # of conjugate gradients
+ENTRY_BITS = 6.0  # of a template entry, about, and
+CODE_BITS = 8.0  # of a label's frequency
+RIDGE = 1e-9  # of the largest weight: keeps templates of stencils that say the same from growing
+
+
+@dataclass
+class Encoding:
+    """Templates and labels on their way.
+
+    Attributes
+    ----------
+    target : Target
+    labels : [array (m, s), array (n, s)]
+    templates : list of arrays
+    """
+
+    target: Target
+    labels: list[Labels]
+    templates: list[Floats]
+    threads: Threads = field(default_factory=Threads)
+    _tables: dict[tuple[str, int], Floats] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, target: Target, threads: Threads) -> Encoding:
+        """No stencil yet."""
+        return cls(target, [np.zeros((size, 0), np.uint16) for size in target.shape], [], threads)
+
+    @classmethod
+    def of(cls, model: StencilSum, target: Target, threads: Threads) -> Encoding:
+        """The stencils of a sum."""
+        labels = [
+            np.stack([np.zeros(0), *each][1:], axis=1).astype(np.uint16) if each else np.zeros((size, 0), np.uint16)
+            for each, size in zip((model.row_labels, model.col_labels), target.shape, strict=True)
+        ]
+        return cls(target, labels, [T.astype(np.float64) for T in model.templates], threads)
+
+    # -- parts --------------------------------------------------------------------------------------------------
+
+    def first(self, axis: int) -> NDArray[np.int64]:
+        """Where the codes of each stencil begin, and how many there are in all."""
+        return np.cumsum([0, *(T.shape[axis] for T in self.templates)], dtype=np.int64)
+
+    def weights(self, axis: int) -> Floats:
+        """Of rows or columns."""
+        return self.target.row_weights if axis == 0 else self.target.col_weights
+
+    def lines(self, axis: int) -> Floats:
+        """The target's factor of rows or columns."""
+        return self.target.left if axis == 0 else self.target.right
+
+    def spread(self, axis: int, table: Floats) -> Floats:
+        """All templates (axis 0), or their transposes (axis 1), as diagonal blocks, times a table by codes."""
+        others = pairwise(self.first(1 - axis).tolist())
+        return np.concatenate(
+            [(T if axis == 0 else T.T) @ table[a:b] for T, (a, b) in zip(self.templates, others, strict=True)]
+        )
+
+    def cross(self, axis: int) -> Floats:
+        """The weight of rows (columns) that have two codes in common."""
+        if ("cross", axis) not in self._tables:
+            first = self.first(axis)
+            out = np.zeros((first[-1], first[-1]))
+            kernels.cross_weights(self.labels[axis], first, self.weights(axis), out)
+            self._tables["cross", axis] = out + out.T
+        return self._tables["cross", axis]
+
+    def sums(self, axis: int) -> Floats:
+        """The target's lines, weighted and added up by code."""
+        if ("sums", axis) not in self._tables:
+            first, lines = self.first(axis), self.lines(axis)
+            out = np.zeros((first[-1], lines.shape[1]))
+            kernels.code_sums(self.labels[axis], first, self.weights(axis), lines, out)
+            self._tables["sums", axis] = out
+        return self._tables["sums", axis]
+
+    def counts(self, axis: int) -> NDArray[np.int64]:
+        """How many rows (columns) have each code."""
+        labels, ends = self.labels[axis], self.first(axis).tolist()
+        each = [np.bincount(labels[:, l], minlength=b - a) for l, (a, b) in enumerate(pairwise(ends))]
+        return np.concatenate([np.zeros(0, np.int64), *each])
+
+    def bits(self, axis: int) -> Floats:
+        """What each code takes whenever it is used: by how often that is, and its share of its template entries.
+
+        One that is not used is taken to be used half a time.
+        """
+        counts = np.maximum(self.counts(axis), 0.5)
+        width = np.repeat([T.shape[1 - axis] for T in self.templates], [T.shape[axis] for T in self.templates])
+        return np.asarray((ENTRY_BITS * width + CODE_BITS) / counts - np.log2(counts / self.target.shape[axis]))
+
+    def all_bits(self) -> float:
+        """Bits of labels and templates, about."""
+        return float(sum(self._stencil_bits(l) for l in range(len(self.templates))))
+
+    # -- moves --------------------------------------------------------------------------------------------------
+
+    def improve_labels(self, axis: int, price: float) -> int:
+        """All labels of rows (columns); returns how many changed."""
+        if not self.templates:
+            return 0
+        labels, first, weights = self.labels[axis], self.first(axis), self.weights(axis)
+        gram = self.spread(axis, self.spread(axis, self.cross(1 - axis)).T)
+        gram = np.ascontiguousarray(0.5 * (gram + gram.T))
+        spread = self.spread(axis, self.sums(1 - axis)).T
+        prices, moved = price * self.bits(axis), np.zeros(len(labels), np.int64)
+        for lo in range(0, len(labels), BLOCK):
+            hi = min(lo + BLOCK, len(labels))
+            fits = self.lines(axis)[lo:hi] @ spread
+
+            def run(a: int, b: int, lo: int = lo, fits: Floats = fits) -> None:
+                part = slice(lo + a, lo + b)
+                kernels.improve_labels(
+                    0, b - a, labels[part], first, gram, fits[a:b], prices, weights[part], PASSES, moved[part]
+                )
+
+            self.threads.map(run, self.threads.split_evenly(hi - lo, 8 * int(first[-1])))
+        self.forget(axis)
+        return int(moved.sum())
+
+    def forget(self, *axes: int) -> None:
+        """Labels of these axes have changed."""
+        self._tables = {key: table for key, table in self._tables.items() if key[1] not in axes}
+
+    def refit(self, iterations: int = ITERATIONS) -> None:
+        """All templates at once, by least squares."""
+        if not self.templates:
+            return
+        rows, cols = self.first(0), self.first(1)
+        R, C = self.cross(0), self.cross(1)
+        wanted = self._right_side()
+        diagonal = np.concatenate(
+            [np.outer(np.diag(R)[a:b], np.diag(C)[c:d]).ravel() for (a, b), (c, d) in self._blocks(rows, cols)]
+        )
+        ridge = RIDGE * float(diagonal.max())
+
+        def product(t: Floats) -> Floats:
+            mixed, blocks = np.zeros((rows[-1], cols[-1])), self._unravelled(t)
+            for T, (a, b), (c, d) in zip(blocks, pairwise(rows), pairwise(cols), strict=True):
+                mixed[:, c:d] = R[a:b].T @ T
+            parts = [(mixed[a:b] @ C[c:d].T).ravel() for (a, b), (c, d) in self._blocks(rows, cols)]
+            return np.concatenate(parts) + ridge * t
+
+        start = np.concatenate([T.ravel() for T in self.templates])
+        found = conjugate_gradients(product, wanted, start, diagonal + ridge, iterations, 1e-6)
+        self.templates = self._unravelled(found)
+
+    def error(self) -> float:
+        """Weighted squared error, less that of the target's rest and of no stencil at all."""
+        if not self.templates:
+            return 0.0
+        pulls, wanted = self._pulls(), self._unravelled(self._right_side())
+        products = [(pull - 2.0 * want) * T for pull, want, T in zip(pulls, wanted, self.templates, strict=True)]
+        return float(sum(each.sum() for each in products))
+
+    def drop(self, stencil: int) -> None:
+        """Take a stencil out."""
+        del self.templates[stencil]
+        self.forget(0, 1)
+        self.labels = [np.ascontiguousarray(np.delete(each, stencil, axis=1)) for each in self.labels]
+
+    def compact(self) -> None:
+        """Take out codes that no row (column) has."""
+        for l in range(len(self.templates)):
+            for axis in (0, 1):
+                used, new = np.unique(self.labels[axis][:, l], return_inverse=True)
+                self.templates[l] = np.take(self.templates[l], used.astype(np.int64), axis=axis)
+                self.labels[axis][:, l] = new
+        self.forget(0, 1)
+
+    def drop_what_does_not_pay(self, price: float) -> int:
+        """Take out stencils whose bits are worth more than the error they save, a quarter at most; returns how many."""
+        if not self.templates:
+            return 0
+        bits = [self._stencil_bits(l) for l in range(len(self.templates))]
+        worth = self._gains() - price * np.array(bits)
+        worst = [int(l) for l in np.argsort(worth)[: max(1, len(worth) // 4)] if worth[l] < 0.0]
+        for l in sorted(worst, reverse=True):
+            self.drop(l)
+        return len(worst)
+
+    def rounded(self, price: float) -> Encoding:
+        """A copy with templates in whole steps, as coarse as the price allows."""
+        templates = [T.astype(np.float64) for T, _ in self._in_steps(price)]
+        return Encoding(self.target, [each.copy() for each in self.labels], templates, self.threads, dict(self._tables))
+
+    def to_sum(self, price: float, unseen: tuple[Any, Any]) -> StencilSum:
+        """The sum, its templates in whole steps."""
+        stencils = [
+            Stencil(T, self.labels[0][:, l], self.labels[1][:, l], step)
+            for l, (T, step) in enumerate(self._in_steps(price))
+        ]
+        return StencilSum(self.target.shape, self.target.offset, tuple(stencils), *unseen)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _blocks(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Any:
+        return zip(pairwise(rows), pairwise(cols), strict=True)
+
+    def _in_steps(self, price: float) -> Iterator[tuple[NDArray[np.float32], float]]:
+        for T in self.templates:
+            step = float(np.float32(step_for(price, T.shape, self.target.total_weight)))
+            yield times(whole_steps(T, step), step), step
+
+    def _right_side(self) -> Floats:
+        rows, cols = self.first(0), self.first(1)
+        left, right = self.sums(0), self.sums(1)
+        parts = [(left[a:b] @ right[c:d].T).ravel() for (a, b), (c, d) in self._blocks(rows, cols)]
+        return np.concatenate([np.zeros(0), *parts])
+
+    def _unravelled(self, t: Floats) -> list[Floats]:
+        ends = np.cumsum([0, *(T.size for T in self.templates)])
+        return [t[a:b].reshape(T.shape) for T, (a, b) in zip(self.templates, pairwise(ends), strict=True)]
+
+    def _pulls(self) -> list[Floats]:
+        """A^T W A t of each template: what all stencils together put into each of its blocks."""
+        rows, cols = self.first(0), self.first(1)
+        mixed = self.spread(1, self.cross(0)).T  # R T, by row codes and column codes
+        return [mixed[a:b] @ self.cross(1)[c:d].T for (a, b), (c, d) in self._blocks(rows, cols)]
+
+    def _gains(self) -> Floats:
+        """By how much the error would rise without each stencil, all others staying as they are."""
+        R, C = np.diag(self.cross(0)), np.diag(self.cross(1))
+        parts = zip(self.templates, self._unravelled(self._right_side()), self._pulls(), strict=True)
+        blocks = self._blocks(self.first(0), self.first(1))
+        gains = [
+            2.0 * float(((want - pull) * T).sum()) + float((np.outer(R[a:b], C[c:d]) * T**2).sum())
+            for (T, want, pull), ((a, b), (c, d)) in zip(parts, blocks, strict=True)
+        ]
+        return np.array(gains)
+
+    def _stencil_bits(self, stencil: int) -> float:
+        total = ENTRY_BITS * self.templates[stencil].size
+        for axis in (0, 1):
+            counts = np.bincount(self.labels[axis][:, stencil])
+            counts = counts[counts > 0]
+            total += float(-(counts * np.log2(counts / counts.sum())).sum()) + CODE_BITS * len(counts)
+        return total
+
+
+def step_for(price: float, shape: tuple[int, int], total_weight: float) -> float:
+    """The step of a template whose rounding costs as much error as its bits are worth at this price.
+
+    An entry with weight w adds w step^2 / 12 to the error when it is rounded, and takes -log2(step) bits beside a
+    constant: the sum of both is least at step^2 = 6 price / (w log 2).
+    """
+    return float(np.sqrt(6.0 * price * shape[0] * shape[1] / (np.log(2.0) * total_weight)))

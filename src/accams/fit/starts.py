@@ -1,0 +1,203 @@
+"""Where an encoding begins: singular vectors cut into levels, or clusters of rows and columns.
+
+The first: each pair of singular vectors becomes a stencil whose template is the product of the levels into which the
+two are quantised, no finer than the price of bits allows. A sum of stencils that begins so is a quantised SVD, and
+whatever is done to it afterwards makes it better. It is best where rows and columns are about as many.
+
+The second: stencils are added one by one, each by clustering rows and columns along the leading directions of what is
+left, as ACCAMS does. It is best where one side is short: its labels cost next to nothing, and can be many.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.threads import Threads
+from accams.fit.encode import CODE_BITS, ENTRY_BITS, Encoding
+from accams.fit.keys import Purpose, generator
+from accams.fit.target import Floats, Target, leading
+from accams.kernels import encode as kernels
+from accams.kernels.cross import cross_sums
+
+MOST_LEVELS = 64
+GIVE_UP = 3  # pairs of vectors that are not worth their bits
+SAMPLE = 20_000  # rows by which levels are chosen
+ROUNDS = 25  # of choosing levels, and
+K_MEANS_ROUNDS = 8
+DIRECTIONS = 8  # of what is left, along which rows and columns are clustered
+ALTERNATIONS = 8
+
+
+def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) -> Encoding:
+    """Quantised singular vectors, as many of them as are worth their bits."""
+    encoding, labels, sigma = Encoding.empty(target, threads), [list[NDArray[np.uint16]](), []], target.singular_values
+    random, failed = generator(seed, Purpose.PROJECTION, 1), 0
+    for l, scale in enumerate(sigma):
+        rows, row_levels = _levels(target.left[:, l], target.row_weights, price, random)
+        cols, col_levels = _levels(target.right[:, l] * scale, target.col_weights, price, random)
+        if min(len(row_levels), len(col_levels)) < 2:
+            failed += 1
+            if failed == GIVE_UP:
+                break
+            continue
+        labels[0].append(rows)
+        labels[1].append(cols)
+        encoding.templates.append(np.outer(row_levels, col_levels / scale))
+    if encoding.templates:
+        encoding.labels = [np.ascontiguousarray(np.stack(each, axis=1)) for each in labels]
+    return encoding
+
+
+def _levels(x: Floats, weights: Floats, price: float, random: np.random.Generator) -> tuple[NDArray[np.uint16], Floats]:
+    """An entropy-constrained quantiser: labels, and the level of each label."""
+    some = random.choice(len(x), SAMPLE, replace=False) if len(x) > SAMPLE else slice(None)
+    sample, w = x[some], weights[some]
+    share = price * len(sample) / len(x)  # the price of a bit in the sample
+    step = np.sqrt(6.0 * share / np.log(2.0) / w.mean()) if price else 0.0
+    low, high = np.quantile(sample, [0.001, 0.999])
+    k = int(np.clip((high - low) / max(step, 1e-12 * (high - low + 1e-300)) + 1, 2, MOST_LEVELS))
+    levels, bits = np.linspace(low, high, k), np.full(k, np.log2(k))
+    for _ in range(ROUNDS):
+        labels = _assign(sample, w, levels, share * bits)
+        mass = np.bincount(labels, weights=w, minlength=len(levels))
+        counts = np.bincount(labels, minlength=len(levels))
+        used = counts > 0
+        levels = (np.bincount(labels, weights=w * sample, minlength=len(levels))[used]) / mass[used]
+        own = (ENTRY_BITS * used.sum() + CODE_BITS) * len(sample) / len(x)  # of the template: as wide as it is high
+        bits = own / counts[used] - np.log2(counts[used] / len(sample))
+    labels = _assign(x, weights, levels, price * bits)
+    used, new = np.unique(labels, return_inverse=True)
+    return new.astype(np.uint16), levels[used]
+
+
+def _assign(x: Floats, weights: Floats, levels: Floats, prices: Floats) -> NDArray[np.int64]:
+    out, step = np.empty(len(x), np.int64), 1 << 16
+    for lo in range(0, len(x), step):
+        part = slice(lo, lo + step)
+        out[part] = (weights[part, None] * (x[part, None] - levels) ** 2 + prices).argmin(axis=1)
+    return out
+
+
+def clusters_start(target: Target, shape: tuple[int, int], price: float, threads: Threads, seed: int = 0) -> Encoding:
+    """Stencils of this shape, one after another, until the next is not worth its bits."""
+    encoding = Encoding.empty(target, threads)
+    grow(encoding, shape, price, seed)
+    return encoding
+
+
+def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0) -> int:
+    """Add stencils of this shape as long as each is worth its bits; returns how many."""
+    cost, added = encoding.error() + price * encoding.all_bits(), 0
+    while True:
+        add_stencil(encoding, shape, price, generator(seed, Purpose.PROJECTION, 2, len(encoding.templates)))
+        now = encoding.error() + price * encoding.all_bits()
+        if now >= cost:
+            encoding.drop(len(encoding.templates) - 1)
+            return added
+        cost, added = now, added + 1
+
+
+def add_stencil(encoding: Encoding, shape: tuple[int, int], price: float, random: np.random.Generator) -> None:
+    """One more stencil, fitted to what is left."""
+    weights = encoding.weights(0), encoding.weights(1)
+    a, b = (np.sqrt(w)[:, None] for w in weights)
+    size = encoding.target.shape[1]
+    wanted = min(DIRECTIONS, min(encoding.target.shape))
+    U, S, V = leading(
+        lambda x: a * rest_product(encoding, 0, b * x), lambda y: b * rest_product(encoding, 1, a * y), size, wanted,
+        int(random.integers(2**31)),
+    )  # fmt: skip
+    points = U * S / a, V * S / b
+    new = [_k_means(x, w, k, random) for x, w, k in zip(points, weights, shape, strict=True)]
+    encoding.labels = [
+        np.ascontiguousarray(np.column_stack([old, each.astype(np.uint16)]))
+        for old, each in zip(encoding.labels, new, strict=True)
+    ]
+    encoding.templates.append(np.zeros(shape))
+    encoding.forget(0, 1)
+    _alternate(encoding, price)
+
+
+def rest_product(encoding: Encoding, axis: int, x: Floats) -> Floats:
+    """What the encoding leaves of the target, times x (axis 0), or its transpose times x (axis 1)."""
+    out = encoding.lines(axis) @ (encoding.lines(1 - axis).T @ x)
+    if not encoding.templates:
+        return np.asarray(out)
+    other = encoding.first(1 - axis)
+    sums = np.zeros((other[-1], x.shape[1]))
+    kernels.code_sums(encoding.labels[1 - axis], other, np.ones(len(x)), np.ascontiguousarray(x), sums)
+    lines = encoding.spread(axis, sums)
+    labels, first = encoding.labels[axis], encoding.first(axis)
+    encoding.threads.run(
+        kernels.subtract_lines, encoding.threads.split_evenly(len(out), labels.shape[1] * x.shape[1]), labels, first,
+        lines, out,
+    )  # fmt: skip
+    return out
+
+
+def _alternate(encoding: Encoding, price: float) -> None:
+    """Template, rows, template, columns of the last stencil, in turn."""
+    encoding.templates[-1] = _block_means(encoding)
+    for _ in range(ALTERNATIONS):
+        for axis in (0, 1):
+            fits, mass = _rest_by_label(encoding, axis)
+            T = encoding.templates[-1] if axis == 0 else encoding.templates[-1].T
+            first = encoding.first(axis)
+            prices = price * encoding.bits(axis)[first[-2] :]
+            labels, weights = encoding.labels[axis], encoding.weights(axis)
+            labels[:, -1] = (T**2 @ mass - 2.0 * fits @ T.T + prices / weights[:, None]).argmin(axis=1)
+            encoding.templates[-1] = _block_means(encoding, axis, fits, mass)
+    encoding.forget(0, 1)
+
+
+def _rest_by_label(encoding: Encoding, axis: int) -> tuple[Floats, Floats]:
+    """What other stencils leave of each row, added up by the last one's column labels; and the weight of each label."""
+    labels, weights = encoding.labels[1 - axis][:, -1], encoding.weights(1 - axis)
+    k = encoding.templates[-1].shape[1 - axis]
+    indicator = np.zeros((len(labels), k))
+    indicator[np.arange(len(labels)), labels] = weights
+    last = encoding.templates[-1]
+    encoding.templates[-1] = np.zeros_like(last)
+    fits = rest_product(encoding, axis, indicator)
+    encoding.templates[-1] = last
+    return fits, indicator.sum(axis=0)
+
+
+def _block_means(encoding: Encoding, axis: int = 0, fits: Floats | None = None, mass: Floats | None = None) -> Floats:
+    """The template that fits best what the other stencils leave."""
+    if fits is None or mass is None:
+        fits, mass = _rest_by_label(encoding, axis)
+    labels, weights = encoding.labels[axis][:, -1], encoding.weights(axis)
+    sums = np.zeros((encoding.templates[-1].shape[axis], len(mass)))
+    cross_sums(labels, fits * weights[:, None], sums)
+    own = np.bincount(labels, weights=weights, minlength=len(sums))
+    total = np.outer(own, mass)
+    found = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0.0)
+    return found if axis == 0 else np.ascontiguousarray(found.T)
+
+
+def _k_means(points: Floats, weights: Floats, k: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Labels by k-means++ and a few rounds of k-means."""
+    some = random.choice(len(points), SAMPLE, replace=False) if len(points) > SAMPLE else slice(None)
+    x, w = points[some], weights[some]
+    centres = _seeds(x, w, k, random)
+    for _ in range(K_MEANS_ROUNDS):
+        labels = (np.square(centres).sum(axis=1) - 2.0 * x @ centres.T).argmin(axis=1)
+        mass, sums = np.bincount(labels, weights=w, minlength=k), np.zeros_like(centres)
+        cross_sums(labels, x * w[:, None], sums)
+        centres = np.divide(sums, mass[:, None], out=centres, where=mass[:, None] > 0.0)
+    return np.asarray((np.square(centres).sum(axis=1) - 2.0 * points @ centres.T).argmin(axis=1))
+
+
+def _seeds(x: Floats, w: Floats, k: int, random: np.random.Generator) -> Floats:
+    centres = np.zeros((k, x.shape[1]))
+    far = np.ones(len(x))
+    for c in range(k):
+        chance = w * far
+        total = float(chance.sum())
+        pick = random.choice(len(x), p=chance / total) if total > 0.0 else random.integers(len(x))
+        centres[c] = x[pick]
+        distance = np.square(x - centres[c]).sum(axis=1)
+        far = distance if c == 0 else np.minimum(far, distance)
+    return centres

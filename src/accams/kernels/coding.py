@@ -1,0 +1,115 @@
+"""Entropy coding and bit packing of whole numbers.
+
+The entropy coder is a range variant of asymmetric numeral systems: a state of 32 bits takes in one symbol after
+another, each with a frequency out of a power of two, and gives out 16 bits when it grows too large. Only whole numbers
+are involved, so what a stream means cannot depend on a machine's rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accams.kernels.jit import kernel
+
+LOW = np.uint64(1 << 16)  # the state stays at or above this, and below its square
+WORD = np.uint64(16)
+MASK = np.uint64(0xFFFF)
+
+
+@kernel
+def ans_encode(symbols, ends, first, freq, precision, words):
+    """Code segments of symbols; returns how many of `words` it took, from the end of `words` backwards.
+
+    Segment q ends before symbols[ends[q]]; the frequency of its symbol a is freq[first[q] + a], out of
+    2^precision[q]. The decoder reads forwards, so the last symbol goes in first.
+    """
+    at = words.size
+    state = LOW
+    start_of = np.zeros(freq.size, np.uint64)
+    for q in range(ends.size):
+        total = np.uint64(0)
+        for a in range(first[q], first[q + 1]):
+            start_of[a] = total
+            total += np.uint64(freq[a])
+    for q in range(ends.size - 1, -1, -1):
+        bits = np.uint64(precision[q])
+        begin = ends[q - 1] if q > 0 else 0
+        for p in range(ends[q] - 1, begin - 1, -1):
+            a = first[q] + symbols[p]
+            f = np.uint64(freq[a])
+            if state >= f << (np.uint64(32) - bits):
+                at -= 1
+                words[at] = state & MASK
+                state >>= WORD
+            state = ((state // f) << bits) + state % f + start_of[a]
+    words[at - 1] = state & MASK
+    words[at - 2] = state >> WORD
+    return words.size - at + 2
+
+
+@kernel
+def ans_decode(words, ends, first, freq, precision, out):
+    """Undo `ans_encode`; True if the stream ends where it should, in the state that coding began with."""
+    if words.size < 2:
+        return False
+    state = (np.uint64(words[0]) << WORD) | np.uint64(words[1])
+    at = 2
+    p = 0
+    symbol_at = np.zeros(1 << 16, np.uint16)
+    start_of = np.zeros(1 << 16, np.uint64)
+    for q in range(ends.size):
+        bits = np.uint64(precision[q])
+        mask = (np.uint64(1) << bits) - np.uint64(1)
+        base = first[q]
+        total = 0
+        for a in range(first[q + 1] - base):
+            start_of[a] = np.uint64(total)
+            for _ in range(freq[base + a]):
+                symbol_at[total] = a
+                total += 1
+        while p < ends[q]:
+            slot = state & mask
+            a = symbol_at[slot]
+            state = np.uint64(freq[base + a]) * (state >> bits) + slot - start_of[a]
+            if state < LOW:
+                if at >= words.size:
+                    return False
+                state = (state << WORD) | np.uint64(words[at])
+                at += 1
+            out[p] = a
+            p += 1
+    return state == LOW and at == words.size
+
+
+@kernel
+def write_bits(values, widths, out):
+    """Write values[p] with widths[p] bits (at most 64), lowest first, one after another into bytes that are zero."""
+    at = 0
+    for p in range(values.size):
+        value = np.uint64(values[p])
+        left = widths[p]
+        while left > 0:
+            free = 8 - (at & 7)
+            take = min(free, left)
+            part = value & ((np.uint64(1) << np.uint64(take)) - np.uint64(1))
+            out[at >> 3] |= np.uint8(part << np.uint64(at & 7))
+            value >>= np.uint64(take)
+            left -= take
+            at += take
+
+
+@kernel
+def read_bits(data, widths, out):
+    """Undo `write_bits`; `data` must hold the sum of all widths."""
+    at = 0
+    for p in range(out.size):
+        value = np.uint64(0)
+        got = 0
+        while got < widths[p]:
+            free = 8 - (at & 7)
+            take = min(free, widths[p] - got)
+            part = (np.uint64(data[at >> 3]) >> np.uint64(at & 7)) & ((np.uint64(1) << np.uint64(take)) - np.uint64(1))
+            value |= part << np.uint64(got)
+            got += take
+            at += take
+        out[p] = value

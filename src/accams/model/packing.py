@@ -1,0 +1,178 @@
+"""Stencils as a few tensors: labels entropy-coded or packed, templates as they are or as whole steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.errors import InputError, ModelFileError
+from accams.model.codes import label_type
+from accams.model.coding import (
+    MOST_LABELS,
+    Bytes,
+    Ints,
+    decode_ints,
+    decode_labels,
+    encode_ints,
+    encode_labels,
+    pack_bits,
+    unpack_bits,
+)
+from accams.model.container import Tensors
+from accams.model.stencils import Stencil, times, whole_steps
+
+CODINGS = ("auto", "entropy", "packed")
+MOST_BYTES = 1 << 27  # of labels that a small file may unfold to;
+MOST_TIMES = 1000  # a larger one may unfold to so many times its size
+
+
+def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
+    """Header entries and tensors that hold these stencils.
+
+    Parameters
+    ----------
+    coding : {"auto", "entropy", "packed"}
+        Of labels. "packed" gives each label of k clusters the same log2(k) bits, rounded up; such a file is opened
+        without decoding anything. "auto" takes what is smaller.
+    """
+    if coding not in CODINGS:
+        raise InputError(f"coding must be one of {', '.join(CODINGS)}, not {coding!r}")
+    k_rows, k_cols = ([s.template.shape[axis] for s in stencils] for axis in (0, 1))
+    labels, k = [s.row_labels for s in stencils] + [s.col_labels for s in stencils], k_rows + k_cols
+    bits = _packed_widths(k)
+    sizes = [shape[0]] * len(stencils) + [shape[1]] * len(stencils)
+    header: dict[str, Any] = {"stencils": len(stencils)}
+    tensors = _pack_templates(stencils)
+    if coding != "packed" and max(k, default=1) <= MOST_LABELS:
+        tensors["labels"], tensors["models"] = encode_labels(labels, k)
+    packed = int(np.sum(_packed_bytes(bits, sizes)))
+    if "labels" not in tensors or (coding == "auto" and packed < sum(tensors[x].nbytes for x in ("labels", "models"))):
+        tensors.pop("models", None)
+        parts = [pack_bits(x, np.full(len(x), w, np.int64)) for x, w in zip(labels, bits, strict=True)]
+        tensors["labels"] = np.concatenate([np.zeros(0, np.uint8), *parts])
+    tensors["sizes"] = encode_ints(np.array(k, np.int64))
+    missing = len(stencils) * sum(shape) // MOST_TIMES + 1 - tensors["labels"].nbytes
+    if len(stencils) * sum(shape) > MOST_BYTES and missing > 0:
+        tensors["padding"] = np.zeros(missing, np.uint8)  # so that it may be read again
+    return header, tensors
+
+
+def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Sequence[Stencil]:
+    """Undo `pack`; packed labels are unfolded when they are looked at."""
+    n = int(header["stencils"])
+    if n < 0 or min(shape) < 0:
+        raise ValueError("its sizes are wrong")
+    k = decode_ints(tensors["sizes"], 2 * n)
+    if (k < 1).any() or int(k.max(initial=1)) > 1 << 31:
+        raise ValueError("its sizes are wrong")
+    templates, steps = _unpack_templates(tensors, k[:n], k[n:])
+    stored = tensors["labels"]
+    lengths = [shape[0]] * n + [shape[1]] * n
+    check_unfolding(n * sum(shape), stored.nbytes + tensors.get("padding", stored[:0]).nbytes)
+    if "models" not in tensors:
+        return Packed(stored, shape, templates, steps)
+    labels = decode_labels(stored, tensors["models"], lengths, k.tolist())
+    return tuple(Stencil(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
+
+
+def check_unfolding(size: int, stored: int) -> None:
+    """Refuse what would unfold to very much more than it is: only a file made for that would."""
+    if size > max(MOST_BYTES, MOST_TIMES * stored):
+        raise ValueError(f"{size:,} bytes cannot come from {stored:,}")
+
+
+class Packed(Sequence[Stencil]):
+    """Stencils whose labels are packed bits of a file; each is unfolded when it is asked for."""
+
+    def __init__(
+        self, data: Bytes, shape: tuple[int, int], templates: list[NDArray[np.float32]], steps: list[float | None]
+    ) -> None:
+        self.data, self.shape, self.templates, self.steps = data, shape, templates, steps
+        k = [T.shape[axis] for axis in (0, 1) for T in templates]
+        self._widths = _packed_widths(k)
+        sizes = [shape[axis] for axis in (0, 1) for _ in templates]
+        self._ends = np.cumsum(_packed_bytes(self._widths, sizes), dtype=np.int64)
+        if data.dtype != np.uint8 or data.shape != (int(self._ends[-1] if len(k) else 0),):
+            raise ValueError("its labels are cut short")
+        self._unfolded = dict[int, Stencil]()
+
+    def __len__(self) -> int:
+        return len(self.templates)
+
+    @overload
+    def __getitem__(self, index: int) -> Stencil: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Stencil, ...]: ...
+    def __getitem__(self, index: int | slice) -> Stencil | tuple[Stencil, ...]:
+        if isinstance(index, slice):
+            return tuple(self[p] for p in range(*index.indices(len(self))))
+        p = range(len(self))[index]
+        if p not in self._unfolded:
+            try:
+                self._unfolded[p] = Stencil(self.templates[p], self._labels(0, p), self._labels(1, p), self.steps[p])
+            except InputError as error:
+                raise ModelFileError(f"stencil {p} of a model file is damaged ({error})") from None
+        return self._unfolded[p]
+
+    def __iter__(self) -> Iterator[Stencil]:
+        return (self[p] for p in range(len(self)))
+
+    def _labels(self, axis: int, stencil: int) -> NDArray[Any]:
+        p = axis * len(self) + stencil
+        k, size = self.templates[stencil].shape[axis], self.shape[axis]
+        part = self.data[self._ends[p - 1] if p else 0 : self._ends[p]]
+        return unpack_bits(part, np.full(size, self._widths[p], np.int64)).astype(label_type(k))
+
+
+def _pack_templates(stencils: Sequence[Stencil]) -> Tensors:
+    """Templates that are whole steps as whole numbers, the others as floats of 16 bits where those hold them."""
+    whole = [whole_steps(s.template, s.step).ravel() for s in stencils if s.step is not None]
+    other = np.concatenate([np.zeros(0, np.float32), *(s.template.ravel() for s in stencils if s.step is None)])
+    tensors: Tensors = {}
+    if whole:
+        tensors["whole"] = encode_ints(np.concatenate(whole))
+        tensors["steps"] = np.array([s.step or 0.0 for s in stencils], np.float32)
+    if other.size:
+        with np.errstate(over="ignore"):
+            half = other.astype(np.float16)
+        tensors["templates"] = half if np.array_equal(half.astype(np.float32), other) else other
+    return tensors
+
+
+def _unpack_templates(
+    tensors: Tensors, k_rows: Ints, k_cols: Ints
+) -> tuple[list[NDArray[np.float32]], list[float | None]]:
+    if "steps" in tensors and not (np.isfinite(tensors["steps"]) & (tensors["steps"] >= 0)).all():
+        raise ValueError("its steps are not finite numbers of 0 or more")
+    steps: list[float | None] = [None] * len(k_rows)
+    if "steps" in tensors:
+        steps = [float(x) or None for x in tensors["steps"]]
+    sizes = [int(a) * int(b) for a, b in zip(k_rows, k_cols, strict=True)]
+    needed = [sum(size for size, step in zip(sizes, steps, strict=True) if (step is None) == x) for x in (True, False)]
+    floats = tensors.get("templates", np.zeros(0, np.float32))
+    if floats.dtype.kind != "f" or floats.ndim != 1 or len(floats) != needed[0]:
+        raise ValueError("its templates are cut short")
+    whole = np.zeros(0, np.int64)
+    if needed[1]:
+        check_unfolding(needed[1], tensors["whole"].nbytes)
+        whole = decode_ints(tensors["whole"], needed[1])
+    templates, at = list[NDArray[np.float32]](), [0, 0]
+    for size, step, a, b in zip(sizes, steps, k_rows, k_cols, strict=True):
+        lo = at[step is not None]
+        at[step is not None] += size
+        flat = floats[lo : lo + size].astype(np.float32) if step is None else times(whole[lo : lo + size], step)
+        templates.append(flat.reshape(int(a), int(b)))
+    return templates, steps
+
+
+def _packed_widths(k: Sequence[int]) -> list[int]:
+    """Bits of a label below k."""
+    return [int(each - 1).bit_length() for each in k]
+
+
+def _packed_bytes(widths: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Of each array of packed labels."""
+    return [-(-w * size // 8) for w, size in zip(widths, sizes, strict=True)]

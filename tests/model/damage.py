@@ -1,0 +1,76 @@
+"""Files that are damaged, or made to lie: how they are made, and what it means that they are refused."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+import accams
+from accams.errors import ModelFileError
+from accams.model import container, file
+
+
+def refused(path: Path, match: str | None = None, read: Callable[[Path], Any] = file.read) -> str:
+    """Reading it raises a ModelFileError of one line that names the file."""
+    with pytest.raises(ModelFileError, match=match) as caught:
+        read(path)
+    message = str(caught.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a new file in place of the old one, of which there may still be views."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
+def parts(path: Path, kind: str = "model") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and tensors of a file, as copies that can be changed."""
+    header, tensors = container.read(path, kind, 1)
+    return header, {name: x.copy() for name, x in tensors.items()}
+
+
+def rewritten(path: Path, header: Any = (), tensors: Any = ()) -> Path:
+    """Write the file again with other header entries and tensors (... drops one); all checksums are right."""
+    new = ({**old, **dict(changes)} for old, changes in zip(parts(path), (header, tensors), strict=True))
+    put(path, container.to_bytes(*({name: x for name, x in each.items() if x is not ...} for each in new)))
+    return path
+
+
+def sealed(places: Any, about: Any, data: bytes = b"") -> bytes:
+    """A file with these places of tensors and this header, whatever they are, under a checksum that is right."""
+    metadata = {"accams": about if isinstance(about, str) else json.dumps(about), "checksum": "00000000"}
+    whole = {"__metadata__": metadata, **places} if isinstance(places, dict) else [places, metadata]
+    text = json.dumps(whole, separators=(",", ":")).encode()
+    head = len(text).to_bytes(8, "little") + text
+    return head.replace(container.BLANK, container.BLANK[:12] + b'%08x"' % crc32(head)) + data
+
+
+@contextmanager
+def little_memory(most: float = 300e6) -> Iterator[None]:
+    """What is done meanwhile takes no more than that."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+def predictions(model: Any) -> np.ndarray:
+    """Of a model of any kind, at some cells it knows and some that it does not."""
+    if isinstance(model, accams.StencilSum):
+        cells = [-1] + [p for p in (0, 1) if p < min(model.shape)]
+        return model.predict(cells, cells)
+    ids = [model.row_index_.ids[:2].tolist(), model.col_index_.ids[:2].tolist()]
+    return model.predict([*zip(*ids, strict=False), ("nobody", "nothing")])

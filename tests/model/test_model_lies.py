@@ -1,0 +1,301 @@
+"""Files whose checksums are right but whose content lies: refused in one line, quickly and in little memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from damage import little_memory, parts, refused, rewritten
+from posteriors import random_sum
+
+import accams
+from accams.model import file
+from accams.model.coding import encode_ints, encode_labels
+from accams.model.stencils import StencilSum
+
+INT64 = np.iinfo(np.int64)
+DATA = np.random.default_rng(0).normal(size=(9, 7)).round(1)
+
+
+def refused_quickly(path: Path) -> str:
+    with little_memory():
+        return refused(path, "is not an accams model, or it is damaged", accams.load)
+
+
+@pytest.fixture(params=["entropy", "packed"])
+def path(request, tmp_path: Path) -> Path:
+    """A model with a template of floats and two of whole steps, with effects, and rows and columns never seen."""
+    made = random_sum(0, shapes=((3, 2), (1, 4), (5, 3)), unseen=((1, 5), (3,)), effects=True)
+    stencils = made.stencils[0], *made.rounded("int8").stencils[1:]
+    rest = made.unseen_rows, made.unseen_cols, made.row_effects, made.col_effects
+    file.save(tmp_path / "m", StencilSum(made.shape, made.offset, stencils, *rest), coding=request.param)
+    return tmp_path / "m"
+
+
+def test_a_file_written_again_is_the_same(path):
+    before = file.read(path)[0].dense()
+    np.testing.assert_array_equal(file.read(rewritten(path))[0].dense(), before)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"shape": [9]}, {"shape": [9, 7, 1]}, {"shape": 9}, {"shape": [7, 9]}, {"shape": ["a", 7]}, {"shape": None},
+        {"shape": [1e999, 7]}, {"shape": [9, 8]}, {"shape": [-9, 7]}, {"shape": [0, 0]}, {"shape": [2**40, 7]},
+        {"shape": [2**63, 2**63]}, {"shape": [10**400, 7]}, {"shape": {}},
+        {"offset": "high"}, {"offset": [1]}, {"offset": float("nan")}, {"offset": float("inf")}, {"offset": None},
+        {"stencils": -1}, {"stencils": 0}, {"stencils": 2}, {"stencils": 4}, {"stencils": 10**5}, {"stencils": "all"},
+        {"stencils": 10**30}, {"stencils": float("inf")}, {"stencils": float("nan")}, {"stencils": []},
+        {"unseen": [1, 1]}, {"unseen": [3, 1]}, {"unseen": [2, 2]}, {"unseen": [-2, 5]}, {"unseen": [9, 8]},
+        {"unseen": [2**40, 1]}, {"unseen": [2]}, {"unseen": [2, 1, 0]}, {"unseen": "21"}, {"unseen": [2.0, 1.0]},
+        {"unseen": [None, None]}, {"unseen": 3},
+    ],
+    ids=lambda each: str(each)[:40],
+)  # fmt: skip
+def test_headers(path, header):
+    refused_quickly(rewritten(path, header))
+
+
+@pytest.mark.parametrize("name", ["kind", "format", "shape", "offset", "stencils"])
+def test_missing_entries_of_the_header(path, name):
+    assert name in refused_quickly(rewritten(path, {name: ...}))
+
+
+TENSORS = ["labels", "models", "sizes", "templates", "whole", "steps", "unseen"]
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_missing_tensors(path, name):
+    if name in parts(path)[1]:
+        refused_quickly(rewritten(path, tensors={name: ...}))
+
+
+@pytest.mark.parametrize("name", [*TENSORS, "row_effects", "col_effects"])
+def test_tensors_of_the_wrong_length(path, name):
+    tensor = parts(path)[1].get(name)
+    if tensor is not None:
+        for wrong in (tensor[:-1], tensor[:0], np.append(tensor, tensor), np.append(tensor, tensor[:1])):
+            refused_quickly(rewritten(path, tensors={name: wrong}))
+
+
+@pytest.mark.parametrize("name", [*TENSORS, "row_effects", "col_effects"])
+def test_tensors_of_the_wrong_kind(path, name):
+    """Many numbers in place of bytes, or a table of them: never an error from within."""
+    whole = parts(path)[1].get(name, np.zeros(0))
+    for wrong in (
+        np.zeros(64, np.int64),
+        np.zeros((8, 8), np.uint8),
+        np.zeros((64, 1), np.float16),
+        np.zeros(64, bool),
+    ):
+        refused_quickly(rewritten(path, tensors={name: wrong}))
+    refused_quickly(rewritten(path, tensors={name: whole.reshape(-1, 1) if whole.size else np.zeros((3, 1))}))
+
+
+@pytest.mark.parametrize(
+    "k",
+    [
+        [3, 1, 5, 2, 4, 2], [3, 1, 5, 2, 4, 4], [5, 3, 1, 2, 4, 3], [0, 1, 5, 2, 4, 3], [-3, 1, 5, -2, 4, 3],
+        [3, 1, 5, 2, 4, 0], [2**20, 1, 5, 2, 4, 3], [2**31, 1, 5, 2, 4, 3], [2**31, 1, 5, 2**31, 4, 3],
+        [2**31 + 1, 1, 5, 2, 4, 3], [INT64.max, 1, 5, 2, 4, 3], [INT64.max] * 6, [INT64.min] * 6, [3, 1, 5, 2, 4],
+        [2**62, 1, 5, 4, 4, 3],
+    ],
+)  # fmt: skip
+def test_numbers_of_clusters(path, k):
+    refused_quickly(rewritten(path, tensors={"sizes": encode_ints(np.array(k))}))
+
+
+@pytest.mark.parametrize("steps", [[0, np.nan, 1], [0, np.inf, 1], [0, -np.inf, 1], [1, 1, 1], [0, 0, 0], [0, 0, 1]])
+def test_steps(path, steps):
+    refused_quickly(rewritten(path, tensors={"steps": np.array(steps, np.float32)}))
+
+
+@pytest.mark.parametrize("positions", [[1, 99, 3], [-1, 5, 3], [1, 5, 7], [1, 5, -1], [INT64.max, 1, 3]])
+def test_rows_and_columns_never_seen(path, positions):
+    differences = np.r_[positions[0], positions[1] - positions[0], positions[2]]
+    refused_quickly(rewritten(path, tensors={"unseen": encode_ints(differences)}))
+
+
+@pytest.mark.parametrize("wrong", [np.full(9, np.nan, np.float32), np.full(9, np.inf), np.zeros(8, np.float32)])
+def test_row_effects(path, wrong):
+    refused_quickly(rewritten(path, tensors={"row_effects": wrong}))
+
+
+def test_labels_of_another_size(path):
+    k = [3, 1, 5, 2, 4, 3]
+    for sizes in ((8, 7), (10, 7), (9, 6), (9, 8)):
+        stream, models = encode_labels([np.arange(sizes[p // 3]) % k[p] for p in range(6)], k)
+        refused_quickly(rewritten(path, tensors={"labels": stream, "models": models}))
+    refused_quickly(rewritten(path, tensors={"labels": np.zeros(3, np.uint8), "models": ...}))
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        [8, 8, INT64.max, INT64.max, 258, 128, 128],
+        [8, 8, 2**40, 256 - 2**40, 0, 128, 128],
+        [8, 8, 300, -44, 0, 128, 128],
+        [8, 8, 100, 100, 55, 128, 128],
+        [9, 8, 256, 128, 128, 128, 128],
+        [63, 8, 256, 128, 128, 128, 128],
+    ],
+)
+def test_frequencies(tmp_path, models):
+    """The first would crash the decoder, were it not for a check: its sum is right again after an overflow."""
+    random_sum(0, shapes=((3, 2),)).save(tmp_path / "m", coding="entropy")
+    refused_quickly(rewritten(tmp_path / "m", tensors={"models": encode_ints(np.array(models))}))
+
+
+def test_more_clusters_than_the_decoder_has_room_for(tmp_path):
+    """Templates of zeros take no room, so there may be many of them."""
+    random_sum(0, shapes=((3, 2),)).save(tmp_path / "m", coding="entropy")
+    k = 1_000_000
+    lies = {
+        "sizes": encode_ints(np.array([k, 1])),
+        "whole": encode_ints(np.zeros(k, np.int64)),
+        "steps": np.ones(1, np.float32),
+        "models": encode_ints(np.r_[8, 8, 256, np.zeros(k - 1, np.int64), 256]),
+        "labels": np.array([1, 0, 0, 0], np.uint8),
+        "templates": ...,
+    }
+    refused_quickly(rewritten(tmp_path / "m", tensors=lies))
+
+
+# -- estimators ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, bytes]:
+    """Files of small estimators."""
+    from accams.estimators.files import to_bytes
+
+    rows, cols = np.indices(DATA.shape).reshape(2, -1)
+    pairs = [(f"u{i}", f"item {j}") for i, j in zip(rows, cols, strict=True)]
+    kind = {"n_chains": 2, "n_sweeps": 4, "n_burn_in": 1, "thin": 1, "rao_blackwell": True, "effects": "continuous"}
+    return {
+        "text": to_bytes(accams.ACCAMS(2, 2).fit(pairs, DATA.ravel())),
+        "numbers": to_bytes(accams.ACCAMS(2, 2).fit(np.stack([rows * 3, cols - 5], axis=1), DATA.ravel())),
+        "bayesian": to_bytes(accams.BayesianACCAMS(2, 2, noise=0.5, **kind).fit(DATA)),
+    }
+
+
+@pytest.fixture
+def saved(fitted, tmp_path):
+    def write(name: str) -> Path:
+        (tmp_path / "m").write_bytes(fitted[name])
+        return tmp_path / "m"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"class": "Tree"}, {"class": None}, {"class": ["ACCAMS"]}, {"class": "BayesianACCAMS"}, {"class": "a\nb"},
+        {"value_range": [1]}, {"value_range": None}, {"value_range": "ab"}, {"value_range": [[], []]},
+        {"row_ids": "tree"}, {"row_ids": None}, {"row_ids": 3}, {"col_ids": "integers"}, {"row_ids": ["json"]},
+        {"parameters": {"n_clusters": {}}}, {"parameters": None}, {"parameters": []},
+        {"parameters": {"clip": {"a": 1}}}, {"training": None}, {"training": []},
+        {"shape": [10, 7]}, {"shape": [2**40, 7]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_headers_of_estimators(saved, header):
+    refused_quickly(rewritten(saved("text"), header))
+
+
+def test_parameters_within_parameters(saved):
+    nested: list = []
+    for _ in range(700):
+        nested = [nested]
+    refused_quickly(rewritten(saved("text"), {"parameters": {"n_clusters": nested}}))
+
+
+@pytest.mark.parametrize("name", ["parameters", "value_range", "training", "row_ids", "col_ids"])
+def test_estimators_without_an_entry(saved, name):
+    refused_quickly(rewritten(saved("text"), {name: ...}))
+
+
+def text(content: bytes) -> np.ndarray:
+    return np.frombuffer(zstandard.ZstdCompressor().compress(content), np.uint8)
+
+
+def declared(size: int) -> np.ndarray:
+    """The beginning of compressed text that says how long it is."""
+    return np.frombuffer(bytes.fromhex("28b52ffde0") + size.to_bytes(8, "little") + bytes(9), np.uint8)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        text(b""), text(b"["), text(b"{}"), text(b"3"), text(b'"abcdefghi"'), text(b"[1,2,3]"), text(b"[" * 10**5),
+        text(b'[null,"a","b","c","d","e","f","g","h"]'), text(b'[NaN,"a","b","c","d","e","f","g","h"]'),
+        text(b"\xff\xfe"), text(b"[" + b"1" * 10**4 + b"]"), declared(2**28), declared(2**40), declared(2**64 - 1),
+        np.zeros(0, np.uint8), np.zeros(50, np.uint8), text(b'["a"]')[:-1], np.arange(256).astype(np.uint8),
+    ],
+    ids=lambda each: each[:12].tobytes().hex(),
+)  # fmt: skip
+def test_ids_that_are_text(saved, ids):
+    refused_quickly(rewritten(saved("text"), tensors={"row_ids": ids}))
+
+
+def test_a_stream_of_unknown_length(saved):
+    packer = zstandard.ZstdCompressor(write_content_size=False)
+    ids = np.frombuffer(
+        packer.compress(b'["' + b'","'.join(b"abcdefghi"[p : p + 1] for p in range(9)) + b'"]'), np.uint8
+    )
+    refused_quickly(rewritten(saved("text"), tensors={"row_ids": ids}))
+
+
+@pytest.mark.parametrize(
+    "ids", [np.zeros(0, np.uint8), np.zeros(50, np.uint8), np.arange(9), encode_ints(np.arange(8))]
+)
+def test_ids_that_are_numbers(saved, ids):
+    refused_quickly(rewritten(saved("numbers"), tensors={"row_ids": ids}))
+
+
+def test_missing_ids(saved):
+    refused_quickly(rewritten(saved("numbers"), tensors={"row_ids": ...}))
+
+
+# -- posteriors ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stencils": 10**5}, {"stencils": -1}, {"stencils": 10**30}, {"draws": []}, {"draws": 5}, {"offsets": []},
+        {"draws": [[0, 0, 10**9]]}, {"draws": [[0, 0, 2]] * 10_000}, {"draws": [[0, 0, -2]] * 6},
+        {"offsets": [float("nan")]}, {"offsets": [[]]},
+    ],
+    ids=lambda each: str(each)[:40],
+)  # fmt: skip
+def test_headers_of_posteriors(saved, change):
+    path = saved("bayesian")
+    refused_quickly(rewritten(path, {"posterior": {**parts(path)[0]["posterior"], **change}}))
+
+
+@pytest.mark.parametrize("header", [{"posterior": None}, {"posterior": []}, {"noise": "loud"}, {"noise": None}])
+def test_entries_of_posteriors(saved, header):
+    refused_quickly(rewritten(saved("bayesian"), header))
+
+
+@pytest.mark.parametrize("name", ["probes", "draws.labels", "draws.sizes", "draws.templates"])
+def test_missing_tensors_of_posteriors(saved, name):
+    refused_quickly(rewritten(saved("bayesian"), tensors={name: ...}))
+
+
+@pytest.mark.parametrize(
+    "name", ["row_noise", "row_shares", "row_effects", "col_effects", "labels", "sizes", "templates"]
+)
+def test_tensors_of_posteriors_cut_short(saved, name):
+    path, name = saved("bayesian"), f"draws.{name}"
+    refused_quickly(rewritten(path, tensors={name: parts(path)[1][name][:-1]}))
+
+
+def test_effects_of_draws_that_are_no_numbers(saved):
+    path = saved("bayesian")
+    wrong = np.full_like(parts(path)[1]["draws.row_effects"], np.nan)
+    refused_quickly(rewritten(path, tensors={"draws.row_effects": wrong}))
