@@ -29,11 +29,11 @@ import accams
 from accams import BayesianACCAMS
 from accams.data import datasets
 from accams.data.splits import permutation_test_positions
-from accams.engine.threads import Threads
 from accams.fit.distill import distill
 from accams.fit.target import Target, of_matrix, of_mean
 from accams.model import file
 from accams.model.coding import encode_labels
+from accams.threads import Threads
 
 BITS = (4, 5, 6, 8)
 CUTS = (0.0, 0.001)  # share of each column's numbers beyond which they are cut off, at either end

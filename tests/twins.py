@@ -14,7 +14,7 @@ from accams.engine.cpu import CpuEngine
 from accams.engine.dense import DenseEngine
 from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
-from accams.engine.threads import Threads
+from accams.threads import Threads
 
 # -- accams.kernels.sparse -----------------------------------------------------------------------------------
 

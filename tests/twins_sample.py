@@ -12,7 +12,7 @@ from accams.engine.base import State
 from accams.engine.grid import Grid
 from accams.engine.rules import Collapsed, Key
 from accams.engine.tables import Tables
-from accams.engine.threads import Threads
+from accams.threads import Threads
 
 WORD = 2**64 - 1
 ADD1, ADD2 = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03

@@ -26,7 +26,7 @@ from export import SEEDS, SETS, lines
 
 from accams import BayesianACCAMS, __version__
 from accams.data.splits import permutation_test_positions
-from accams.engine.threads import available_cores
+from accams.threads import available_cores
 
 HERE = Path(__file__).resolve().parent
 RIVALS = {"svdpp": "SVD++", "svd": "SVD", "myfm": "myFM"}

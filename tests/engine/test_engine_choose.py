@@ -15,9 +15,9 @@ from accams.engine.dense import DenseEngine
 from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
 from accams.engine.rules import Nearest
-from accams.engine.threads import Threads
 from accams.errors import InputError
 from accams.fit.backfit import Settings, best_template
+from accams.threads import Threads
 
 
 def some(nnz: int) -> Observations:

@@ -7,7 +7,7 @@ import pytest
 import twins
 
 from accams.engine import kmeans
-from accams.engine.threads import Threads
+from accams.threads import Threads
 
 inits = pytest.mark.parametrize("init", ["k-means++", "random"])
 

@@ -9,9 +9,9 @@ from scipy import sparse
 
 from accams.data.observations import Observations
 from accams.engine.grid import Grid
-from accams.engine.threads import Threads
 from accams.fit.backfit import Settings, backfit
 from accams.fit.refit import refit
+from accams.threads import Threads
 
 inits = pytest.mark.parametrize("init", ["k-means++", "random"])
 

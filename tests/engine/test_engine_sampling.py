@@ -11,7 +11,7 @@ from twins_sample import assert_tables, brute_sums, busy, own_first
 from accams.data.observations import Observations
 from accams.engine.one_by_one import MOST_CLUSTERS
 from accams.engine.rules import Blocked, RowNoise
-from accams.engine.threads import Threads
+from accams.threads import Threads
 
 KEY = (2**62 + 12345, 2**61 + 678)
 WEIGHTED = [(e, k, True) for e, k in twins.ALL if e != "graph"]

@@ -7,10 +7,10 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from accams.engine.threads import Threads
 from accams.fit.encode import Encoding, step_for
 from accams.fit.target import of_matrix
 from accams.model.stencils import StencilSum
+from accams.threads import Threads
 
 SHAPE = (23, 17)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accams.engine.threads import Threads
 from accams.fit import target as targets
 from accams.fit.target import Mean, of_matrix, of_mean, of_predictor
 from accams.model.stencils import StencilSum
+from accams.threads import Threads
 
 SHAPE = (31, 22)
 

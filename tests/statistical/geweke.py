@@ -17,9 +17,9 @@ from scipy import stats
 
 from accams.data.observations import Observations
 from accams.engine.grid import Grid
-from accams.engine.threads import Threads
 from accams.fit.gibbs import Chain
 from accams.fit.priors import Priors
+from accams.threads import Threads
 
 Random = np.random.Generator
 BURN = 100

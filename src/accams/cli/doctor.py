@@ -59,9 +59,9 @@ def _trial(table: Table) -> bool:
     """Fit a planted matrix that must be recovered exactly."""
     import numpy as np
 
-    from accams.engine.threads import available_cores
     from accams.estimators.accams import ACCAMS
     from accams.kernels.sparse import gather
+    from accams.threads import available_cores
 
     matrix = np.kron(np.array([[1.0, 2.0], [4.0, 3.0]]), np.ones((20, 15)))
     matrix[0, 0] = np.nan

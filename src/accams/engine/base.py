@@ -22,12 +22,12 @@ from accams.engine.kmeans import Init
 from accams.engine.one_by_one import update_one_by_one
 from accams.engine.rules import Blocked, Collapsed, Effects, Nearest, RowNoise, Rule, Template
 from accams.engine.tables import Part, Table, Tables, empty_tables, own_first, reduced
-from accams.engine.threads import Range, Threads
 from accams.errors import InputError
 from accams.kernels import assign, sample
 from accams.kernels.predict import add_at
 from accams.kernels.sparse import MAX_LABELS
 from accams.model.stencils import Labels, Stencil, StencilSum, label_type
+from accams.threads import Range, Threads
 
 Sums = tuple[NDArray[np.int64], NDArray[np.int64]]
 Assigner = Callable[..., int]

@@ -7,8 +7,8 @@ from typing import Literal
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.grid import Grid
-from accams.engine.threads import Threads
 from accams.errors import InputError
+from accams.threads import Threads
 
 EngineName = Literal["auto", "cpu", "dense", "graph"]
 

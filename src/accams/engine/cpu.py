@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from accams.engine.base import Engine
 from accams.engine.residual import NONE, ResidualState, Shift
 from accams.engine.tables import Table
-from accams.engine.threads import Range
 from accams.kernels import order as orders
 from accams.kernels import sparse
 from accams.model.stencils import Labels
+from accams.threads import Range
 
 Work = Callable[[int, int], None]
 

@@ -16,10 +16,10 @@ from threadpoolctl import threadpool_limits
 from accams.engine.base import Engine
 from accams.engine.residual import NONE, ResidualState
 from accams.engine.tables import Table
-from accams.engine.threads import Range
 from accams.errors import InputError
 from accams.kernels import dense
 from accams.model.stencils import Labels
+from accams.threads import Range
 
 LEAST = 256  # neighbouring cells a thread works on: with fewer, lines of memory are wasted
 COST_TILE = 128  # rows per matrix product; fixed, so that the result does not depend on the threads

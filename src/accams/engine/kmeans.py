@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.threads import Range, Threads
 from accams.kernels import assign
 from accams.model.stencils import label_type
+from accams.threads import Range, Threads
 
 Init = Literal["k-means++", "random"]
 Ints = NDArray[np.int64]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.threads import Threads
 from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.progress import ProgressBar
@@ -16,6 +15,7 @@ from accams.fit.keys import seed_of
 from accams.fit.target import Target, of_mean
 from accams.model.codes import Codes
 from accams.model.stencils import StencilSum
+from accams.threads import Threads
 
 if TYPE_CHECKING:
     from accams.estimators.base import StencilEstimator

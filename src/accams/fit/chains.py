@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.choose import make_engine
-from accams.engine.threads import available_cores
 from accams.fit.gibbs import Chain
 from accams.fit.priors import Priors
+from accams.threads import available_cores
 
 T = TypeVar("T")
 

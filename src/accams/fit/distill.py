@@ -10,13 +10,13 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.threads import Threads
 from accams.errors import InputError
 from accams.fit.encode import ENTRY_BITS, Encoding
 from accams.fit.starts import clusters_start, grow, levels_start
 from accams.fit.target import Target
 from accams.model import file
 from accams.model.stencils import StencilSum
+from accams.threads import Threads
 
 Shape = tuple[int, int]
 Unseen = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.threads import Threads
 from accams.fit.refit import conjugate_gradients
 from accams.fit.target import Target
 from accams.kernels import encode as kernels
 from accams.model.stencils import Stencil, StencilSum, times, whole_steps
+from accams.threads import Threads
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.uint16]

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine.base import State
-from accams.engine.threads import Threads
 from accams.kernels import refit as kernels
 from accams.kernels.cross import cross_counts
+from accams.threads import Threads
 
 Vector = NDArray[np.float64]
 PIECES = 32  # partial sums, added in order: the same for any number of threads

@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.threads import Threads
 from accams.fit.encode import CODE_BITS, ENTRY_BITS, Encoding
 from accams.fit.keys import Purpose, generator
 from accams.fit.target import Floats, Target, leading
 from accams.kernels import encode as kernels
 from accams.kernels.cross import cross_sums
+from accams.threads import Threads
 
 MOST_LEVELS = 64
 GIVE_UP = 3  # pairs of vectors that are not worth their bits

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.threads import Threads
 from accams.fit.keys import Purpose, generator
 from accams.kernels.encode import add_stencil_products
 from accams.model.codes import Codes
+from accams.threads import Threads
 
 Floats = NDArray[np.float64]
 Product = Callable[[Floats], Floats]

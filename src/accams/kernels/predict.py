@@ -18,8 +18,8 @@ def predict_pairs(lo, hi, rows, cols, row_codes, col_codes, flat, starts, widths
         r = row_codes[rows[p]]
         c = col_codes[cols[p]]
         total = offset
-        for s in range(starts.size):
-            total += flat[starts[s] + widths[s] * r[s] + c[s]]
+        for s in range(np.uint64(starts.size)):  # unsigned: no index can count from the end
+            total += flat[np.uint64(starts[s] + widths[s] * r[s] + c[s])]
         out[p] = total
 
 

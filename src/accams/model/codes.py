@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
+from accams.threads import Threads
 
+THREADS = Threads()  # for predictions: as many as there are cores; none is started before it is needed
 Labels = NDArray[np.unsignedinteger[Any]]
 
 
@@ -68,7 +70,7 @@ class Codes:
 
         out = np.empty(len(i), dtype=np.float64)
         tables = self.rows, self.cols, self.flat, self.starts, self.widths
-        predict_pairs(0, len(i), i, j, *tables, self.offset, out)
+        THREADS.run(predict_pairs, THREADS.split_evenly(len(i), len(self.starts) + 1), i, j, *tables, self.offset, out)
         return self._with_effects(out, i, j)
 
     def predict_probable(
