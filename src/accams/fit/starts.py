@@ -22,8 +22,9 @@ from accams.threads import Threads
 
 MOST_LEVELS = 64
 GIVE_UP = 3  # pairs of vectors that are not worth their bits
-SAMPLE = 20_000  # rows by which levels are chosen
-ROUNDS = 25  # of choosing levels, and
+SAMPLE = 4_000  # rows by which levels are chosen, and
+K_MEANS_SAMPLE = 20_000  # clusters
+ROUNDS = 12  # of choosing levels, and
 K_MEANS_ROUNDS = 8
 DIRECTIONS = 8  # of what is left, along which rows and columns are clustered
 ALTERNATIONS = 8
@@ -179,7 +180,7 @@ def _block_means(encoding: Encoding, axis: int = 0, fits: Floats | None = None, 
 
 def _k_means(points: Floats, weights: Floats, k: int, random: np.random.Generator) -> NDArray[np.int64]:
     """Labels by k-means++ and a few rounds of k-means."""
-    some = random.choice(len(points), SAMPLE, replace=False) if len(points) > SAMPLE else slice(None)
+    some = random.choice(len(points), K_MEANS_SAMPLE, replace=False) if len(points) > K_MEANS_SAMPLE else slice(None)
     x, w = points[some], weights[some]
     centres = _seeds(x, w, k, random)
     for _ in range(K_MEANS_ROUNDS):
