@@ -116,3 +116,15 @@ def test_not_fitted():
     for method in ("distill", "compress"):
         with pytest.raises(Exception, match="not fitted"):
             getattr(ACCAMS(), method)(1000)
+
+
+def test_a_model_that_fits_stays_as_it_is(tmp_path):
+    """Whole, or with its templates rounded; only where neither fits is anything lost."""
+    model = ACCAMS(6, 5).fit(*pairs_and_values())
+    whole = model.stencils_
+    whole.save(tmp_path / "whole")
+    whole.rounded("int8").save(tmp_path / "rounded")
+    sizes = [(tmp_path / name).stat().st_size for name in ("whole", "rounded")]
+    np.testing.assert_array_equal(model.distill(sizes[0]).dense(), whole.dense())
+    np.testing.assert_allclose(model.distill(sizes[1]).dense(), whole.dense(), atol=0.05)
+    assert np.abs(model.distill(sizes[1] - 200).dense() - whole.dense()).max() > 0.0

@@ -93,7 +93,9 @@ def _columns(
 
 def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, weights: str, seed: int) -> None:
     """A model distilled into a small one, as a file."""
-    model, began = _estimator(model_path), perf_counter()
+    model, began, before = _estimator(model_path), perf_counter(), model_path.stat().st_size
+    if not output.parent.is_dir():
+        raise InputError(f"there is no folder {output.parent} to write {output.name} into")
     small = model.compress(max_bytes, ids=ids, weights=weights, random_state=seed)
     small.save(output, ids=ids)
     away = float(np.sqrt(np.mean(_difference(model, small, seed) ** 2)))
@@ -101,8 +103,8 @@ def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, wei
     table.add_row("stencils", f"{len(small.stencils_)}")
     table.add_row("difference", f"{away:.4f}  (root mean square, at random cells, from {model_path.name})")
     table.add_row("time", f"{perf_counter() - began:.1f} s")
-    sizes = bytes_text(output.stat().st_size), bytes_text(model_path.stat().st_size)
-    table.add_row("saved", f"{output} ({sizes[0]}; {model_path.name} has {sizes[1]})")
+    sizes = bytes_text(output.stat().st_size), bytes_text(before)
+    table.add_row("saved", f"{output} ({sizes[0]}; {model_path.name} had {sizes[1]})")
     out.print(table)
 
 

@@ -123,7 +123,8 @@ class StencilEstimator(Parameters):
         Returns
         -------
         StencilSum
-            By position; `compress` gives a model with ids.
+            By position; `compress` gives a model with ids. What it comes close to is the mean over all draws by their
+            labels; label probabilities (`rao_blackwell`) are not looked at.
         """
         from accams.estimators.distilling import distilled
 
@@ -142,11 +143,17 @@ class StencilEstimator(Parameters):
         how
             `weights`, `random_state`, `n_threads` and `verbose`, as for `distill`.
         """
-        from accams.estimators.files import room_for_stencils
+        from accams.estimators.files import room_for_stencils, to_bytes
         from accams.estimators.small import StencilModel
 
         self._check_is_fitted()
-        return StencilModel.of(self, self.distill(room_for_stencils(self, max_bytes, ids), **how))
+        room = room_for_stencils(self, max_bytes, ids)
+        while True:
+            made = StencilModel.of(self, self.distill(room, **how))
+            excess = len(to_bytes(made, ids)) - max_bytes
+            if excess <= 0:
+                return made
+            room -= excess
 
     def _sums(self) -> list[Codes]:
         """The stencil sums whose mean this model predicts."""

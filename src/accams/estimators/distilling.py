@@ -13,6 +13,7 @@ from accams.estimators.progress import ProgressBar
 from accams.fit import distill as fit_distill
 from accams.fit.keys import seed_of
 from accams.fit.target import Target, of_mean
+from accams.model import file
 from accams.model.codes import Codes
 from accams.model.stencils import StencilSum
 from accams.threads import Threads
@@ -31,11 +32,31 @@ def distilled(
 ) -> StencilSum:
     """A stencil sum of at most `max_bytes` on disk that predicts as this model does."""
     checks.whole("max_bytes", max_bytes, 1)
-    one, seed, threads = model.stencils_, seed_of(random_state), Threads(n_threads)
+    one, seed, threads, sums = model.stencils_, seed_of(random_state), Threads(n_threads), model._sums()
+    both = weights_of(model, weights)
+    if len(sums) == 1:
+        kept = fits_as_it_is(one, max_bytes)
+        if kept is not None:
+            return kept
     with ProgressBar(verbose, "distilling") as bar:
-        target = target_of(model._sums(), max_bytes, *weights_of(model, weights), seed, threads)
+        target = target_of(sums, max_bytes, *both, seed, threads)
         unseen = one.unseen_rows, one.unseen_cols
-        return fit_distill.distill(target, max_bytes, unseen, seed=seed, threads=threads, watch=bar.update_round)
+        start = one if len(sums) == 1 and one.row_effects is None and one.col_effects is None else None
+        return fit_distill.distill(
+            target, max_bytes, unseen, start=start, seed=seed, threads=threads, watch=bar.update_round
+        )
+
+
+def fits_as_it_is(model: StencilSum, max_bytes: int) -> StencilSum | None:
+    """A model that needs no distilling: itself, or with its templates rounded, which costs next to no accuracy."""
+    for to in ("float32", "float16", "int8"):
+        try:
+            found = model if to == "float32" else model.rounded(to)
+        except InputError:  # numbers too large for it
+            continue
+        if len(file.to_bytes(found)) <= max_bytes:
+            return found
+    return None
 
 
 def target_of(
@@ -60,8 +81,8 @@ def weights_of(model: StencilEstimator, weights: Any) -> tuple[Floats, Floats]:
         known = getattr(model, "activity_", None)
         if known is None:
             raise InputError(
-                "this model does not know how many observations its rows and columns had: pass weights='uniform', or "
-                "one number per row and one per column"
+                "this model does not know how many observations its rows and columns had: pass weights='uniform' "
+                "(--weights uniform), or one number per row and one per column"
             )
         return known[0], known[1]
     if not isinstance(weights, (tuple, list)) or len(weights) != 2:

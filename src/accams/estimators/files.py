@@ -50,7 +50,7 @@ def to_bytes(
         if part is not None:
             tensors[f"{side}_ids"] = part
     known = getattr(estimator, "activity_", None)
-    if ids and known is not None:
+    if ids and known is not None and not isinstance(estimator, StencilModel):
         tensors["activity"] = encode_ints(np.rint(2.0 * np.log2(np.concatenate(known))).astype(np.int64))
     more, parts = estimator._more_to_save(coding, templates)
     stencils = estimator.stencils_ if templates == "float32" else estimator.stencils_.rounded(templates)

@@ -35,6 +35,7 @@ class StencilModel(StencilEstimator):
         made.stencils_ = stencils
         made.row_index_, made.col_index_ = model.row_index_, model.col_index_
         made.value_range_, made.n_features_in_ = model.value_range_, model.n_features_in_
+        made.activity_ = getattr(model, "activity_", None)  # known, but not saved
         if hasattr(model, "feature_names_in_"):
             made.feature_names_in_ = model.feature_names_in_
         return made

@@ -25,6 +25,8 @@ SEARCH = 8  # prices tried for the start, and for the end
 CLOSE = 0.015  # share of the bytes that may be left
 SLOPE = 0.55  # the bytes fall about as this power of the price
 LOPSIDED = 4.0  # sides of so different lengths also begin with clusters
+ROOM = 0.9  # share of the bytes below which stencils are added to quantised vectors too,
+SMALL = (8, 8)  # of this shape
 SHARE = 0.25  # of the bits of labels that clusters may take for templates
 
 
@@ -122,8 +124,8 @@ class _Search:
         for _ in range(ROUNDS // 3):
             self.improve(encoding, price, 3)
             price *= self.share(self.size(encoding, price)) ** (0.5 / SLOPE)
-            if shape is not None:
-                self._fill(encoding, shape, price)
+            if shape is not None or self.share(self.size(encoding, price)) < ROOM:
+                self._fill(encoding, shape or SMALL, price)
         best: tuple[float, StencilSum] | None = None
         for _ in range(2 * SEARCH):
             model, error = self._rounded(encoding, price)

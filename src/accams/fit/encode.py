@@ -1,9 +1,9 @@
 """A stencil sum that comes close to a target in few bits: labels and templates improved together.
 
-What is lowered is the weighted squared error plus `price` times the bits of the entropy-coded labels. Every step can
-only lower it: all labels of a row or column are looked at together (each the best given the others, until none
-changes), all templates are refitted at once, and the bits of a label are those of its present frequency. At a price
-above zero labels that are not worth their bits die out, rows of little weight first.
+What is lowered is the weighted squared error plus `price` times the bits of entropy-coded labels and of templates: all
+labels of a row or column are looked at together (each the best given the others, until none changes), and all templates
+are refitted at once. The bits of a label are those of its present frequency, and its share of the template entries that
+it needs. At a price above zero labels that are not worth their bits die out, rows of little weight first.
 
 With the codes of all stencils counted through, X the lines of all template rows spread over the columns and B = diag of
 the column weights, a row's error needs only its products with X B and the table X B X^T, which is T C T^T with C the
@@ -33,6 +33,7 @@ PASSES = 4  # over the stencils of a row, at most
 ITERATIONS = 20  # of conjugate gradients
 ENTRY_BITS = 6.0  # of a template entry, about, and
 CODE_BITS = 8.0  # of a label's frequency
+FINEST = 2.0**-22  # step of a template, as a share of its largest entry
 RIDGE = 1e-9  # of the largest weight: keeps templates of stencils that say the same from growing
 
 
@@ -51,6 +52,7 @@ class Encoding:
     labels: list[Labels]
     templates: list[Floats]
     threads: Threads = field(default_factory=Threads)
+    steps: list[float] | None = None
     _tables: dict[tuple[str, int], Floats] = field(default_factory=dict)
 
     @classmethod
@@ -213,8 +215,10 @@ class Encoding:
 
     def rounded(self, price: float) -> Encoding:
         """A copy with templates in whole steps, as coarse as the price allows."""
-        templates = [T.astype(np.float64) for T, _ in self._in_steps(price)]
-        return Encoding(self.target, [each.copy() for each in self.labels], templates, self.threads, dict(self._tables))
+        pairs = list(self._in_steps(price))
+        templates, steps = [T.astype(np.float64) for T, _ in pairs], [step for _, step in pairs]
+        labels = [each.copy() for each in self.labels]
+        return Encoding(self.target, labels, templates, self.threads, steps, dict(self._tables))
 
     def to_sum(self, price: float, unseen: tuple[Any, Any]) -> StencilSum:
         """The sum, its templates in whole steps."""
@@ -230,8 +234,12 @@ class Encoding:
         return zip(pairwise(rows), pairwise(cols), strict=True)
 
     def _in_steps(self, price: float) -> Iterator[tuple[NDArray[np.float32], float]]:
-        for T in self.templates:
-            step = float(np.float32(step_for(price, T.shape, self.target.total_weight)))
+        for l, T in enumerate(self.templates):
+            if self.steps is not None:  # rounded already
+                step = self.steps[l]
+            else:
+                finest = max(float(np.abs(T).max(initial=0.0)), 1e-30) * FINEST
+                step = float(np.float32(max(step_for(price, T.shape, self.target.total_weight), finest)))
             yield times(whole_steps(T, step), step), step
 
     def _right_side(self) -> Floats:

@@ -20,7 +20,9 @@ from accams.kernels import encode as kernels
 from accams.kernels.cross import cross_sums
 from accams.threads import Threads
 
-MOST_LEVELS = 64
+FEWEST_LEVELS, MOST_LEVELS = 8, 64  # that a vector may have:
+LEVELS = 1000  # the l-th a share of 1 / l of these, so that all together stay a few thousand
+NOTHING = 1e-6  # of the largest singular value: less is rounding
 GIVE_UP = 3  # pairs of vectors that are not worth their bits
 SAMPLE = 4_000  # rows by which levels are chosen, and
 K_MEANS_SAMPLE = 20_000  # clusters
@@ -35,8 +37,11 @@ def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) 
     encoding, labels, sigma = Encoding.empty(target, threads), [list[NDArray[np.uint16]](), []], target.singular_values
     random, failed = generator(seed, Purpose.PROJECTION, 1), 0
     for l, scale in enumerate(sigma):
-        rows, row_levels = _levels(target.left[:, l], target.row_weights, price, random)
-        cols, col_levels = _levels(target.right[:, l] * scale, target.col_weights, price, random)
+        if scale <= NOTHING * sigma[0]:
+            break
+        most = int(np.clip(LEVELS / (l + 1), FEWEST_LEVELS, MOST_LEVELS))
+        rows, row_levels = _levels(target.left[:, l], target.row_weights, price, most, random)
+        cols, col_levels = _levels(target.right[:, l] * scale, target.col_weights, price, most, random)
         if min(len(row_levels), len(col_levels)) < 2:
             failed += 1
             if failed == GIVE_UP:
@@ -50,14 +55,16 @@ def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) 
     return encoding
 
 
-def _levels(x: Floats, weights: Floats, price: float, random: np.random.Generator) -> tuple[NDArray[np.uint16], Floats]:
+def _levels(
+    x: Floats, weights: Floats, price: float, most: int, random: np.random.Generator
+) -> tuple[NDArray[np.uint16], Floats]:
     """An entropy-constrained quantiser: labels, and the level of each label."""
     some = random.choice(len(x), SAMPLE, replace=False) if len(x) > SAMPLE else slice(None)
     sample, w = x[some], weights[some]
     share = price * len(sample) / len(x)  # the price of a bit in the sample
     step = np.sqrt(6.0 * share / np.log(2.0) / w.mean()) if price else 0.0
     low, high = np.quantile(sample, [0.001, 0.999])
-    k = int(np.clip((high - low) / max(step, 1e-12 * (high - low + 1e-300)) + 1, 2, MOST_LEVELS))
+    k = int(np.clip((high - low) / max(step, 1e-12 * (high - low + 1e-300)) + 1, 2, most))
     levels, bits = np.linspace(low, high, k), np.full(k, np.log2(k))
     for _ in range(ROUNDS):
         labels = _assign(sample, w, levels, share * bits)
@@ -147,7 +154,7 @@ def _alternate(encoding: Encoding, price: float) -> None:
             first = encoding.first(axis)
             prices = price * encoding.bits(axis)[first[-2] :]
             labels, weights = encoding.labels[axis], encoding.weights(axis)
-            labels[:, -1] = (T**2 @ mass - 2.0 * fits @ T.T + prices / weights[:, None]).argmin(axis=1)
+            labels[:, -1] = (T**2 @ mass - fits @ (2.0 * T.T) + prices / weights[:, None]).argmin(axis=1)
             encoding.templates[-1] = _block_means(encoding, axis, fits, mass)
     encoding.forget(0, 1)
 

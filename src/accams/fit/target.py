@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ class Target:
         """Of all cells."""
         return float(self.row_weights.sum() * self.col_weights.sum())
 
-    @property
+    @cached_property
     def singular_values(self) -> Floats:
         """Weighted, falling."""
         return np.asarray(np.sqrt(self.row_weights @ self.left**2))
