@@ -54,6 +54,11 @@ def test_refusals(posterior, tmp_path, args, message):
     assert not (tmp_path / "s").exists()
 
 
+def test_no_folder_to_write_into(posterior, tmp_path):
+    args = "compress", posterior, "--max-bytes", "2k", "-o", tmp_path / "nowhere" / "s"
+    assert "there is no folder" in refusal(*args)
+
+
 @pytest.mark.parametrize("size", ["much", "none"])
 def test_a_size_that_is_none(posterior, tmp_path, size):
     done = invoked("compress", posterior, "-o", tmp_path / "s", "--max-bytes", size)

@@ -128,3 +128,9 @@ def test_a_model_that_fits_stays_as_it_is(tmp_path):
     np.testing.assert_array_equal(model.distill(sizes[0]).dense(), whole.dense())
     np.testing.assert_allclose(model.distill(sizes[1]).dense(), whole.dense(), atol=0.05)
     assert np.abs(model.distill(sizes[1] - 200).dense() - whole.dense()).max() > 0.0
+
+
+def test_a_small_model_becomes_smaller(fitted):
+    """It still knows how active its rows and columns were, though its file does not."""
+    small = fitted.compress(4000)
+    assert len(small.compress(2600).stencils_.size.stencils) <= len(small.stencils_)

@@ -288,3 +288,16 @@ def test_whole_numbers_with_flipped_bits():
 def test_bits_cut_short():
     with pytest.raises(ValueError, match="cut short"):
         coding.unpack_bits(np.zeros(3, np.uint8), np.full(4, 8, np.int64))
+
+
+def test_many_numbers_of_few_bits_can_be_read_again(monkeypatch):
+    """Zeros take no bits, but there are never more numbers than so few bytes may stand for."""
+    monkeypatch.setattr(coding, "MOST_NUMBERS", 1000)
+    for size in (1000, 1001, 50_000):
+        stored = encode_ints(np.zeros(size, np.int64))
+        np.testing.assert_array_equal(decode_ints(stored, size), 0)
+        assert len(stored) >= size // coding.MOST_PER_BYTE or size <= 1000
+    changed = encode_ints(np.zeros(50_000, np.int64))
+    changed[-1] = 1
+    with pytest.raises(ValueError, match="cut short"):
+        decode_ints(changed, 50_000)

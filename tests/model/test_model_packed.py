@@ -166,3 +166,19 @@ def test_estimators_are_opened_without_decoding_too(tmp_path, monkeypatch):
     np.testing.assert_array_equal(opened.predict(pairs), model.predict(pairs))
     again = pickle.loads(pickle.dumps(opened))
     np.testing.assert_array_equal(again.predict(pairs), model.predict(pairs))
+
+
+@pytest.mark.parametrize("coding", ["entropy", "packed"])
+def test_labels_that_take_no_bits_can_be_read_again(tmp_path, monkeypatch, coding):
+    """Stencils of one cluster: a file so small could not stand for so many labels without its padding."""
+    monkeypatch.setattr(packing, "MOST_BYTES", 1000)
+    monkeypatch.setattr(packing, "MOST_TIMES", 10)
+    made = StencilSum((400, 300), 0.5)
+    for _ in range(5):
+        made = made.append([[0.25]], np.zeros(400, int), np.zeros(300, int))
+    made.save(tmp_path / "m", coding=coding)
+    np.testing.assert_array_equal(accams.load(tmp_path / "m").dense(), made.dense())
+    _, tensors = packing.pack(made.stencils, made.shape, coding)
+    del tensors["padding"]
+    with pytest.raises(ValueError, match="3,500 bytes cannot come from"):
+        packing.unpack({"stencils": 5}, tensors, made.shape)

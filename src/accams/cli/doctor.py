@@ -21,7 +21,7 @@ REQUIRED = (
     "narwhals",
     "duckdb",
     "pooch",
-    "safetensors",
+    "zstandard",
     "rich",
     "typer",
 )

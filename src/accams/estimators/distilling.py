@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 BITS_PER_VECTOR = 0.7  # of a row or column, at least, in a stencil that pays: so many bytes have room for so many
 MORE_VECTORS, MOST_VECTORS = 10, 256
+MOST_LABELS = 1 << 16  # of a stencil that an encoding can begin with
 WORK = 3e11  # additions at most for the target: of more draws than that, some are left out
 
 
@@ -42,6 +43,8 @@ def distilled(
         target = target_of(sums, max_bytes, *both, seed, threads)
         unseen = one.unseen_rows, one.unseen_cols
         start = one if len(sums) == 1 and one.row_effects is None and one.col_effects is None else None
+        if start is not None and max((max(T.shape) for T in start.templates), default=0) > MOST_LABELS:
+            start = None
         return fit_distill.distill(
             target, max_bytes, unseen, start=start, seed=seed, threads=threads, watch=bar.update_round
         )

@@ -44,24 +44,23 @@ class ProgressBar:
         """Show what has been reached, after a stencil of ACCAMS."""
         name = self.what if step.sweep == 0 else f"relearning {step.sweep}"
         done = step.sweep * step.n_stencils + step.stencil + 1
-        self._show(name, done, n_sweeps * step.n_stencils, f"rmse {step.rmse:.4f}", step)
+        error = f"rmse {step.rmse:.4f}" + _validation(step)
+        self._show(name, done, n_sweeps * step.n_stencils, error, step.seconds)
 
     def update_sweep(self, sweep: Sweep) -> None:
         """The same after a sweep of the sampler; without a planned end, the bar only says that something happens."""
-        error = f"rmse {sweep.rmse:.4f}, sigma {sweep.sigma:.4g}"
-        self._show(sweep.phase, sweep.sweep, sweep.n_sweeps, error, sweep)
+        error = f"rmse {sweep.rmse:.4f}, sigma {sweep.sigma:.4g}" + _validation(sweep)
+        self._show(sweep.phase, sweep.sweep, sweep.n_sweeps, error, sweep.seconds)
 
     def update_round(self, report: Round) -> None:
         """The same after a round of distilling."""
-        self._show(self.what, report.done, report.planned, f"rmse {report.rmse:.4f}", report)
+        self._show(self.what, report.done, report.planned, f"rmse {report.rmse:.4f}", report.seconds)
 
-    def _show(self, name: str, done: int, total: int | None, error: str, report: Step | Sweep | Round) -> None:
-        if self.show is False or (self._bar is None and report.seconds < PATIENCE and self.show == "auto"):
+    def _show(self, name: str, done: int, total: int | None, error: str, seconds: float) -> None:
+        if self.show is False or (self._bar is None and seconds < PATIENCE and self.show == "auto"):
             return
         if self._bar is None and not self._start():
             return
-        if report.validation_rmse is not None:
-            error += f", validation {report.validation_rmse:.4f}"
         self._bar.update(self._task, description=name, completed=done, total=total, error=error)
 
     def _start(self) -> bool:
@@ -77,3 +76,7 @@ class ProgressBar:
         self._task = self._bar.add_task(self.what, error="")
         self._bar.start()
         return True
+
+
+def _validation(report: Step | Sweep) -> str:
+    return "" if report.validation_rmse is None else f", validation {report.validation_rmse:.4f}"

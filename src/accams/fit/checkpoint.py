@@ -2,7 +2,7 @@
 
 Labels, templates (in ticks), row weights and variances are stored as they are; the residual is a pure function of them
 and the data, and random numbers depend only on the seed and on where they are used, so the rest of the run is the same
-to the bit. The file is safetensors with a JSON header, like a model, and written atomically.
+to the bit. The file is our container (`model/container.py`), like a model's, and written atomically.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ class Round:
     planned: int
     rmse: float
     seconds: float
-    validation_rmse: float | None = None
 
 
 Watch = Callable[[Round], None]
@@ -163,7 +162,7 @@ class _Search:
     def _tell(self, encoding: Encoding) -> None:
         self.done += 1
         if self.watch is not None:
-            total = float(np.square(self.target.singular_values).sum())
+            total = float(np.square(self.target.singular_values).sum()) + np.nan_to_num(self.target.rest)
             rmse = float(np.sqrt(max(total + encoding.error(), 0.0) / self.target.total_weight))
             self.watch(Round(self.done, max(ROUNDS + SEARCH, self.done), rmse, perf_counter() - self.began))
 

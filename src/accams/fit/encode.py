@@ -46,6 +46,8 @@ class Encoding:
     target : Target
     labels : [array (m, s), array (n, s)]
     templates : list of arrays
+    steps : list of float or None
+        Of templates that have been rounded.
     """
 
     target: Target
@@ -64,7 +66,7 @@ class Encoding:
     def of(cls, model: StencilSum, target: Target, threads: Threads) -> Encoding:
         """The stencils of a sum."""
         labels = [
-            np.stack([np.zeros(0), *each][1:], axis=1).astype(np.uint16) if each else np.zeros((size, 0), np.uint16)
+            np.array(each, np.uint16).reshape(len(model), size).T.copy()
             for each, size in zip((model.row_labels, model.col_labels), target.shape, strict=True)
         ]
         return cls(target, labels, [T.astype(np.float64) for T in model.templates], threads)
@@ -143,10 +145,7 @@ class Encoding:
             fits = self.lines(axis)[lo:hi] @ spread
 
             def run(a: int, b: int, lo: int = lo, fits: Floats = fits) -> None:
-                part = slice(lo + a, lo + b)
-                kernels.improve_labels(
-                    0, b - a, labels[part], first, gram, fits[a:b], prices, weights[part], PASSES, moved[part]
-                )
+                kernels.improve_labels(lo + a, lo + b, labels, first, gram, fits[a:b], prices, weights, PASSES, moved)
 
             self.threads.map(run, self.threads.split_evenly(hi - lo, 8 * int(first[-1])))
         self.forget(axis)
