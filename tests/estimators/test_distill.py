@@ -9,7 +9,9 @@ from bayes_models import make
 import accams
 from accams import ACCAMS, InputError, StencilSum
 from accams.data.planted import planted_stencils
+from accams.estimators.distilling import fits_as_it_is
 from accams.estimators.small import StencilModel
+from accams.model import file
 
 PLANTED = planted_stencils((150, 80), 3, 4, nnz=4000, noise=0.3, random_state=0)
 IDS = [f"user {i}" for i in range(150)], [f"item {j}" for j in range(80)]
@@ -128,6 +130,17 @@ def test_a_model_that_fits_stays_as_it_is(tmp_path):
     np.testing.assert_array_equal(model.distill(sizes[0]).dense(), whole.dense())
     np.testing.assert_allclose(model.distill(sizes[1]).dense(), whole.dense(), atol=0.05)
     assert np.abs(model.distill(sizes[1] - 200).dense() - whole.dense()).max() > 0.0
+
+
+def test_numbers_too_large_for_half_floats():
+    """Rounding to 16 bits is passed over; to 8 bits it is possible."""
+    pairs, y = pairs_and_values()
+    whole = ACCAMS(6, 5).fit(pairs, 1e6 * y).stencils_
+    size = len(file.to_bytes(whole.rounded("int8")))
+    found = fits_as_it_is(whole, size)
+    assert found is not None
+    np.testing.assert_array_equal(found.dense(), whole.rounded("int8").dense())
+    assert fits_as_it_is(whole, size - 1) is None
 
 
 def test_a_small_model_becomes_smaller(fitted):

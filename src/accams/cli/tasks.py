@@ -98,7 +98,8 @@ def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, wei
         raise InputError(f"there is no folder {output.parent} to write {output.name} into")
     small = model.compress(max_bytes, ids=ids, weights=weights, random_state=seed)
     small.save(output, ids=ids)
-    away = float(np.sqrt(np.mean(_difference(model, small, seed) ** 2)))
+    pairs = _some_pairs(model, seed)
+    away = metrics.rmse(model.predict(pairs), small.predict(pairs))
     table = two_columns()
     table.add_row("stencils", f"{len(small.stencils_)}")
     table.add_row("difference", f"{away:.4f}  (root mean square, at random cells, from {model_path.name})")
@@ -108,11 +109,11 @@ def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, wei
     out.print(table)
 
 
-def _difference(model: StencilEstimator, small: StencilEstimator, seed: int) -> NDArray[np.float64]:
-    """Of their predictions at some cells."""
+def _some_pairs(model: StencilEstimator, seed: int) -> list[tuple[Any, Any]]:
+    """Pairs of ids at random."""
     random = np.random.default_rng(seed)
     rows, cols = (index.ids[random.integers(len(index), size=CELLS)] for index in (model.row_index_, model.col_index_))
-    return model._predict_ids(rows, cols) - small._predict_ids(rows, cols)
+    return list(zip(rows.tolist(), cols.tolist(), strict=True))
 
 
 def show_info(model_path: Path) -> None:
