@@ -36,6 +36,7 @@ class Threads:
         self.chunk_size = chunk_size
         self.callers = callers
         self._pool: ThreadPoolExecutor | None = None
+        self._owner = 0
         self._lock = Lock()
 
     def split(self, starts: NDArray[np.int64], least: int = 1) -> list[Range]:
@@ -73,7 +74,8 @@ class Threads:
         if len(ranges) == 1 or self.n_threads == 1:
             return [function(lo, hi) for lo, hi in ranges]
         with self._lock:
-            if self._pool is None:
+            if self._pool is None or self._owner != os.getpid():  # a forked process has none of the threads
+                self._owner = os.getpid()
                 size = (self.n_threads - 1) * self.callers
                 self._pool = ThreadPoolExecutor(size, thread_name_prefix="accams")
             pool = self._pool

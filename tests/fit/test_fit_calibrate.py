@@ -136,17 +136,21 @@ def test_the_lowest_point_of_a_parabola(at):
 
 @pytest.mark.parametrize("at", [0.3, 0.7, 1.0, 1.5, 9.0])
 def test_the_lowest_point_of_all_levels(at):
-    """The parabola through all of them, within their range; what chance adds to one error moves it only a little."""
-    levels = np.array([0.5, 0.8, 1.28, 2.048])
-    errors = np.log(levels / at) ** 2
+    """One parabola for all stages, within their range; what chance adds to one error moves it only a little."""
+    levels = [np.array([0.5, 0.8, 1.28, 2.048]), np.array([0.7, 0.9, 1.1, 1.4])]
+    errors = [np.log(each / at) ** 2 + 0.3 * stage for stage, each in enumerate(levels)]
     assert smooth_lowest_point(levels, errors) == pytest.approx(np.clip(at, 0.5, 2.048))
-    errors[np.argmin(errors)] += 0.02
+    assert smooth_lowest_point(levels[:1], errors[:1]) == pytest.approx(np.clip(at, 0.5, 2.048))
+    errors[0][np.argmin(errors[0])] += 0.02
     assert smooth_lowest_point(levels, errors) == pytest.approx(np.clip(at, 0.5, 2.048), rel=0.1)
-    assert smooth_lowest_point(levels, -errors) in levels
-    assert smooth_lowest_point(np.full(4, 0.7), np.arange(4.0)) == 0.7
-    assert (
-        smooth_lowest_point(np.array([0.5, 0.8, 0.8, 0.8]), np.array([3.0, 1.0, 2.0, 2.0])) == 0.8
-    )  # without a warning
+    assert smooth_lowest_point(levels, [-each for each in errors]) in levels[-1]
+
+
+def test_the_lowest_point_of_too_few_levels():
+    """Where a bound has made several of them the same, the best of the last stage."""
+    assert smooth_lowest_point([np.full(4, 0.7)], [np.arange(4.0)]) == 0.7
+    assert smooth_lowest_point([np.array([0.5, 0.8, 0.8, 0.8])], [np.array([3.0, 1.0, 2.0, 2.0])]) == 0.8
+    assert smooth_lowest_point([np.full(4, 0.9), np.array([0.5, 0.8, 0.8, 0.8])], [np.zeros(4), np.arange(4.0)]) == 0.5
 
 
 def test_the_lowest_point_at_an_edge():

@@ -29,6 +29,7 @@ NOISE = 0.45  # share of it that the noise begins with
 ROW_NOISE = 30.0
 EFFECT_CLUSTERS = 20
 VISITS = 20  # per stencil, in backfitting
+FALL_FASTER = 30  # stencils, from which on the variances of templates fall with the square of the index
 PER_LABEL = 50  # observations of each label on average from which on choosing labels fits hardly any noise
 MAY_DIFFER = (
     "callbacks", "checkpoint", "checkpoint_every", "clip", "memory_limit", "n_sweeps", "n_threads", "tol", "verbose"
@@ -170,12 +171,13 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
 def _template_variances(tau: float | str, variance: float, n_effects: int, n_stencils: int) -> list[float] | None:
     """tau^2 of each stencil, those of the effects first; None where it is sampled.
 
-    The first stencil has most of the structure, the l-th one l-th of that: however many there are, the first ones stay
-    large enough for their labels to settle.
+    The first stencil has most of the structure, the l-th one l-th of that, and beyond `FALL_FASTER` the shares fall with
+    the square of l: however many there are, the first ones stay large enough for their labels to settle.
     """
     if tau == "sampled":
         return None
-    shares = 1.0 / np.arange(1, n_stencils + 1)
+    index = np.arange(1.0, n_stencils + 1.0)
+    shares = np.minimum(1.0 / index, FALL_FASTER / index**2)
     scaled = STRUCTURE * variance * shares / shares.sum()
     own = scaled.tolist() if isinstance(tau, str) else [float(tau) ** 2] * n_stencils
     return [STRUCTURE / 2.0 * variance] * n_effects + own

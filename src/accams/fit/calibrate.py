@@ -180,7 +180,7 @@ def calibrate(
     if not part.count:
         return Calibration(sigma2, float(np.sqrt(sigma2)), sigma2)
     if stage == len(sweeps):
-        sigma2 = smooth_lowest_point(tried, losses.mean(axis=1))
+        sigma2 = smooth_lowest_point(levels[-2:], errors[-2:])
     if estimate > 0.0 and not ruled_out(losses, _nearest(tried, estimate), _nearest(tried, sigma2)):
         sigma2 = float(np.sqrt(sigma2 * np.clip(estimate, np.min(levels), np.max(levels))))
     return part.found(float(np.clip(sigma2, *bounds)), levels, errors, estimate)
@@ -208,15 +208,21 @@ def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
     return float(np.exp(x[1] + np.clip(shift, x[0] - x[1], x[2] - x[1]))), False
 
 
-def smooth_lowest_point(levels: Floats, errors: Floats) -> float:
-    """Where the parabola that fits all levels best is lowest: chance has less of a say than in the best level alone."""
-    x, best = np.log(levels), float(levels[np.argmin(errors)])
-    if len(np.unique(levels)) < 3:  # a bound has left too few
+def smooth_lowest_point(levels: Tried, errors: Tried) -> float:
+    """Where the parabola that fits best is lowest: chance has less of a say than in the best level alone.
+
+    All stages share one parabola up to a constant, since errors fall from stage to stage.
+    """
+    x, y = np.log(np.concatenate(levels)), np.concatenate(errors)
+    best = float(levels[-1][int(np.argmin(errors[-1]))])
+    if len(np.unique(x)) < len(levels) + 2:  # a bound has left too few
         return best
-    curvature, slope, _ = np.polyfit(x - x.mean(), errors, 2)
+    stage = np.repeat(np.arange(len(levels)), [len(each) for each in levels])
+    terms = np.column_stack([(x - x.mean()) ** 2, x - x.mean(), stage[:, None] == np.arange(len(levels))])
+    curvature, slope = np.linalg.lstsq(terms, y, rcond=None)[0][:2]
     if curvature <= 0.0:
         return best
-    return float(np.exp(np.clip(x.mean() - slope / (2.0 * curvature), x[0], x[-1])))
+    return float(np.exp(np.clip(x.mean() - slope / (2.0 * curvature), x.min(), x.max())))
 
 
 def ruled_out(losses: Floats, level: int, best: int) -> bool:
