@@ -18,8 +18,10 @@ _HOMES = {
     "Observations": "accams.data.observations",
     "Posterior": "accams.model.posterior",
     "StencilSum": "accams.model.stencils",
+    "distill": "accams.estimators.refining",
     "load": "accams.estimators.files",
     "memory_estimate": "accams.data.observations",
+    "refine": "accams.estimators.refining",
 }
 
 __all__ = [
@@ -31,8 +33,10 @@ __all__ = [
     "Posterior",
     "StencilSum",
     "__version__",
+    "distill",
     "load",
     "memory_estimate",
+    "refine",
 ]
 
 if TYPE_CHECKING:
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from accams.estimators.accams import ACCAMS
     from accams.estimators.bayesian import BayesianACCAMS
     from accams.estimators.files import load
+    from accams.estimators.refining import distill, refine
     from accams.model.posterior import Posterior
     from accams.model.stencils import StencilSum
 

@@ -7,7 +7,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from accams.fit.encode import Encoding, step_for
+from accams.fit.encode import Encoding
+from accams.fit.price import step_for
 from accams.fit.target import of_matrix
 from accams.model.stencils import StencilSum
 from accams.threads import Threads

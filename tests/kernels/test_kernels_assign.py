@@ -27,9 +27,10 @@ def weights_of(m, seed=0):
     return np.random.default_rng(seed).integers(1, 2**30, m).astype(np.int32)
 
 
-def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False, row_weights=None):
+def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False, row_weights=None, prices=None):
     N, L, counts = (np.zeros(shape, np.int64) for shape in (T.shape, T.shape, len(T)))
-    moved = assign.nearest(lo, hi, n, sums, row_weights, T, curvature, uniform, labels, N, L, counts)
+    prices = np.zeros(len(T)) if prices is None else prices
+    moved = assign.nearest(lo, hi, n, sums, row_weights, T, curvature, prices, uniform, labels, N, L, counts)
     return moved, N, L, counts
 
 
@@ -42,8 +43,9 @@ def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False, row_weight
     cut=st.floats(0, 1),
     uniform=st.booleans(),
     weighted=st.booleans(),
+    priced=st.booleans(),
 )
-def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut, uniform, weighted):
+def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut, uniform, weighted, priced):
     """A row's own weight makes no difference to its label; it counts in the tables."""
     n, sums, T, labels = problem(m, *k, seed)
     if uniform:
@@ -51,9 +53,10 @@ def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut, unifor
     lo, old = int(cut * m / 2), labels.copy()
     hi = m - lo // 2
     w = weights_of(m, seed) if weighted else None
-    moved, N, L, counts = run_nearest(lo, hi, n, sums, T, curvature, labels, uniform, w)
+    prices = 64.0 * np.random.default_rng(seed).integers(0, 9, k[0]) * priced
+    moved, N, L, counts = run_nearest(lo, hi, n, sums, T, curvature, labels, uniform, w, prices)
     expected = old.copy()
-    expected[lo:hi] = np.argmin(twins.costs(n, sums, T, curvature), axis=1)[lo:hi]
+    expected[lo:hi] = np.argmin(twins.costs(n, sums, T, curvature) + prices, axis=1)[lo:hi]
     np.testing.assert_array_equal(labels, expected)
     assert moved == (expected != old).sum()
     each = 1 if w is None else w[lo:hi, None].astype(np.int64)

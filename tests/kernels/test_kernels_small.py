@@ -8,7 +8,7 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accams.kernels import cross, order, predict, refit
+from accams.kernels import cross, encode, order, predict, refit
 
 
 def test_cross_counts():
@@ -24,6 +24,16 @@ def test_cross_sums():
     labels, values, out = rng.integers(0, 3, 50).astype(np.uint8), rng.normal(size=(50, 4)), np.zeros((4, 4))
     cross.cross_sums(labels, values, out)
     np.testing.assert_allclose(out, twins.cross_sums(labels, values, 4), rtol=1e-12)
+
+
+def test_nearest_levels():
+    rng = np.random.default_rng(3)
+    x, weights = rng.normal(size=40), rng.uniform(0.1, 5, 40)
+    levels, prices, out = rng.normal(size=6), rng.uniform(0, 0.5, 6), np.full(40, -1)
+    encode.nearest_levels(3, 38, x, weights, levels, prices, out)
+    expected = (weights[:, None] * (x[:, None] - levels) ** 2 + prices).argmin(axis=1)
+    expected[:3] = expected[38:] = -1
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float64])

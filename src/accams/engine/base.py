@@ -146,7 +146,8 @@ class State(ABC):
         ranges = self.row_ranges(axis) if gather is None else self._pass_ranges(axis)
         tables = reduced(self.engine.threads.map(run, ranges), axis)
         self._sums[axis] = (n, l)
-        if isinstance(rule, Nearest) and tables.counts.min() == 0 and len(self.labels[axis]) >= self.k[axis]:
+        all_wanted = tables.counts.min() == 0 and len(self.labels[axis]) >= self.k[axis]
+        if isinstance(rule, Nearest) and rule.prices is None and all_wanted:
             moved = seeding.fill_empty_clusters(self, axis, rule, T, tables.counts)
             if moved:
                 tables = replace(self.tables(axis), moved=tables.moved + moved)
@@ -335,7 +336,8 @@ class State(ABC):
         """Work that labels rows lo .. hi, adds them to N, L and counts, and returns how many labels changed."""
         labels, weights = self.labels[axis], self.own_weights(axis)
         if isinstance(rule, Nearest):
-            head = n, l, weights, T, rule.curvature, self.uniform
+            prices = np.zeros(len(T)) if rule.prices is None else rule.prices
+            head = n, l, weights, T, rule.curvature, prices, self.uniform
             return lambda lo, hi, *tables: assign.nearest(lo, hi, *head, labels, *tables)
         draw = n, l, weights, T, rule.log_prior, rule.precision, *rule.key
         return lambda lo, hi, *tables: sample.blocked(lo, hi, *draw, labels, *tables)

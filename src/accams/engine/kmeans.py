@@ -34,12 +34,12 @@ def cluster(
     labels = np.zeros(len(n), dtype=label_type(k))
     if k == 1:
         return labels
-    T = centres(n, l, k, init, generator, threads, ranges, n_trials)
+    T, free = centres(n, l, k, init, generator, threads, ranges, n_trials), np.zeros(k)
     for _ in range(max_iter):
 
         def run(lo: int, hi: int, T: NDArray[np.float64] = T) -> tuple[Ints, Ints, int]:
             N, L, counts = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), np.zeros(k, np.int64)
-            moved = assign.nearest(lo, hi, n, l, None, T, 1.0, uniform, labels, N, L, counts)
+            moved = assign.nearest(lo, hi, n, l, None, T, 1.0, free, uniform, labels, N, L, counts)
             return N, L, int(moved)
 
         parts = threads.map(run, ranges)

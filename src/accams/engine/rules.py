@@ -15,12 +15,14 @@ Key = tuple[int, int]  # two 64-bit words that name a stream of random numbers
 class Nearest:
     """The label with the lowest cost, sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b].
 
-    T is in ticks; `shrinkage` (in weight ticks) matters only to the rule for empty clusters.
+    T is in ticks; `shrinkage` (in weight ticks) matters only to the rule for empty clusters. With `prices` (in squared
+    ticks), label a costs prices[a] more, and clusters may become empty.
     """
 
     T: Template
     curvature: float = 1.0
     shrinkage: float = 0.0
+    prices: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,26 @@ class StencilEstimator(Parameters):
                 return made
             room -= excess
 
+    def refine(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, **how: Any
+    ) -> StencilModel:
+        """A model moved closer to data: all labels and templates of all stencils improved together.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`, with rows and columns that the model knows.
+        how
+            `max_bytes`, `shrinkage`, `n_rounds`, `n_threads` and `verbose`, as for `accams.refine`.
+        """
+        from accams.estimators.refining import refine, towards
+        from accams.estimators.small import StencilModel
+
+        self._check_is_fitted()
+        if len(self._sums()) > 1:
+            raise InputError("refine begins with one stencil sum, and this model has many: compress it first")
+        return StencilModel.of(self, refine(self.stencils_, towards(self, X, y, sample_weight), **how))
+
     def _sums(self) -> list[Codes]:
         """The stencil sums whose mean this model predicts."""
         return [self.stencils_.codes]

@@ -171,8 +171,8 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
 def _template_variances(tau: float | str, variance: float, n_effects: int, n_stencils: int) -> list[float] | None:
     """tau^2 of each stencil, those of the effects first; None where it is sampled.
 
-    The first stencil has most of the structure, the l-th one l-th of that, and beyond `FALL_FASTER` the shares fall with
-    the square of l: however many there are, the first ones stay large enough for their labels to settle.
+    The first stencil has most of the structure, the l-th one l-th of that, and beyond `FALL_FASTER` the shares fall
+    with the square of l: however many there are, the first ones stay large enough for their labels to settle.
     """
     if tau == "sampled":
         return None

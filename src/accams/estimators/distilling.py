@@ -67,19 +67,21 @@ def target_of(
 ) -> Target:
     """The mean of these sums, by as many singular vectors as there can be room for."""
     m, n = len(row_weights), len(col_weights)
-    rank = int(np.clip(8.0 * max_bytes / (BITS_PER_VECTOR * (m + n)), 1, MOST_VECTORS - MORE_VECTORS)) + MORE_VECTORS
-    rank = min(rank, m, n)
+    rank = rank_for(max_bytes, (m, n))
     stencils = max(1.0, float(np.mean([len(each.starts) for each in sums])))
     draws = int(max(1, min(len(sums), WORK / (4.0 * rank * (m + n) * stencils))))
     keep = np.unique(np.linspace(0, len(sums) - 1, draws).round().astype(int))
     return of_mean([sums[p] for p in keep], row_weights, col_weights, rank, seed, threads)
 
 
+def rank_for(max_bytes: int, shape: tuple[int, int]) -> int:
+    """As many singular vectors as there can be room for, and some more."""
+    room = 8.0 * max_bytes / (BITS_PER_VECTOR * sum(shape))
+    return min(int(np.clip(room, 1, MOST_VECTORS - MORE_VECTORS)) + MORE_VECTORS, *shape)
+
+
 def weights_of(model: StencilEstimator, weights: Any) -> tuple[Floats, Floats]:
     """One weight per row and one per column."""
-    shape = model.stencils_.shape
-    if isinstance(weights, str) and weights == "uniform":
-        return np.ones(shape[0]), np.ones(shape[1])
     if isinstance(weights, str) and weights == "activity":
         known = getattr(model, "activity_", None)
         if known is None:
@@ -88,6 +90,13 @@ def weights_of(model: StencilEstimator, weights: Any) -> tuple[Floats, Floats]:
                 "(--weights uniform), or one number per row and one per column"
             )
         return known[0], known[1]
+    return checked_weights(weights, model.stencils_.shape)
+
+
+def checked_weights(weights: Any, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """ "uniform", or two arrays of the right lengths."""
+    if isinstance(weights, str) and weights == "uniform":
+        return np.ones(shape[0]), np.ones(shape[1])
     if not isinstance(weights, (tuple, list)) or len(weights) != 2:
         raise InputError(f"weights must be 'activity', 'uniform' or a pair of arrays, not {weights!r}")
     found = np.asarray(weights[0], np.float64), np.asarray(weights[1], np.float64)

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any
 
 from accams.fit.backfit import Step
-from accams.fit.distill import Round
 from accams.fit.sample import Sweep
+from accams.fit.search import Round
 
 PATIENCE = 2.0  # seconds before a bar is worth showing
 

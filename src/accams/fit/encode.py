@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.fit.price import code_bits, in_steps, stencil_bits
 from accams.fit.refit import conjugate_gradients
 from accams.fit.target import Target
 from accams.kernels import encode as kernels
-from accams.model.stencils import Stencil, StencilSum, times, whole_steps
+from accams.model.stencils import Stencil, StencilSum
 from accams.threads import Threads
 
 Floats = NDArray[np.float64]
@@ -31,9 +32,6 @@ Labels = NDArray[np.uint16]
 BLOCK = 1 << 14  # rows whose products are held at once
 PASSES = 4  # over the stencils of a row, at most
 ITERATIONS = 20  # of conjugate gradients
-ENTRY_BITS = 6.0  # of a template entry, about, and
-CODE_BITS = 8.0  # of a label's frequency
-FINEST = 2.0**-22  # step of a template, as a share of its largest entry
 RIDGE = 1e-9  # of the largest weight: keeps templates of stencils that say the same from growing
 
 
@@ -117,19 +115,31 @@ class Encoding:
         return np.concatenate([np.zeros(0, np.int64), *each])
 
     def bits(self, axis: int) -> Floats:
-        """What each code takes whenever it is used: by how often that is, and its share of its template entries.
-
-        One that is not used is taken to be used half a time.
-        """
-        counts = np.maximum(self.counts(axis), 0.5)
+        """What each code takes whenever it is used."""
         width = np.repeat([T.shape[1 - axis] for T in self.templates], [T.shape[axis] for T in self.templates])
-        return np.asarray((ENTRY_BITS * width + CODE_BITS) / counts - np.log2(counts / self.target.shape[axis]))
+        return code_bits(self.counts(axis), self.target.shape[axis], width)
 
     def all_bits(self) -> float:
         """Bits of labels and templates, about."""
         return float(sum(self._stencil_bits(l) for l in range(len(self.templates))))
 
+    def left(self) -> tuple[float, float, float]:
+        """Squared error: as it is, without any stencil, and the weight of all cells (the target's rest not counted)."""
+        total = float(np.square(self.target.singular_values).sum())
+        return total + self.error(), total, self.target.total_weight
+
     # -- moves --------------------------------------------------------------------------------------------------
+
+    def round(self, price: float) -> int:
+        """Labels of rows, templates, labels of columns, templates; then what does not pay is dropped."""
+        moved = 0
+        for axis in (0, 1):
+            moved += self.improve_labels(axis, price)
+            self.refit()
+        self.compact()
+        if self.drop_what_does_not_pay(price):
+            self.refit()
+        return moved
 
     def improve_labels(self, axis: int, price: float) -> int:
         """All labels of rows (columns); returns how many changed."""
@@ -212,19 +222,26 @@ class Encoding:
             self.drop(l)
         return len(worst)
 
+    def copy(self) -> Encoding:
+        """One that can go its own way."""
+        labels, steps = [each.copy() for each in self.labels], None if self.steps is None else [*self.steps]
+        return Encoding(self.target, labels, [*self.templates], self.threads, steps, dict(self._tables))
+
     def rounded(self, price: float) -> Encoding:
-        """A copy with templates in whole steps, as coarse as the price allows."""
-        pairs = list(self._in_steps(price))
-        templates, steps = [T.astype(np.float64) for T, _ in pairs], [step for _, step in pairs]
-        labels = [each.copy() for each in self.labels]
-        return Encoding(self.target, labels, templates, self.threads, steps, dict(self._tables))
+        """A copy with templates in whole steps, as coarse as the price allows, and labels chosen for those."""
+        made, pairs = self.copy(), list(self._in_steps(price))
+        made.templates, made.steps = [T.astype(np.float64) for T, _ in pairs], [step for _, step in pairs]
+        for axis in (0, 1):
+            made.improve_labels(axis, price)
+        made.compact()
+        return made
 
     def to_sum(self, price: float, unseen: tuple[Any, Any]) -> StencilSum:
-        """The sum, its templates in whole steps."""
-        stencils = [
-            Stencil(T, self.labels[0][:, l], self.labels[1][:, l], step)
-            for l, (T, step) in enumerate(self._in_steps(price))
-        ]
+        """The sum; templates in whole steps, unless bits cost nothing."""
+        parts: list[tuple[NDArray[np.float32], float | None]] = [(T.astype(np.float32), None) for T in self.templates]
+        if price > 0.0 or self.steps is not None:
+            parts = [*self._in_steps(price)]
+        stencils = [Stencil(T, self.labels[0][:, l], self.labels[1][:, l], step) for l, (T, step) in enumerate(parts)]
         return StencilSum(self.target.shape, self.target.offset, tuple(stencils), *unseen)
 
     # -- inside -------------------------------------------------------------------------------------------------
@@ -235,11 +252,9 @@ class Encoding:
     def _in_steps(self, price: float) -> Iterator[tuple[NDArray[np.float32], float]]:
         for l, T in enumerate(self.templates):
             if self.steps is not None:  # rounded already
-                step = self.steps[l]
+                yield T.astype(np.float32), self.steps[l]
             else:
-                finest = max(float(np.abs(T).max(initial=0.0)), 1e-30) * FINEST
-                step = float(np.float32(max(step_for(price, T.shape, self.target.total_weight), finest)))
-            yield times(whole_steps(T, step), step), step
+                yield in_steps(T, price, self.target.total_weight)
 
     def _right_side(self) -> Floats:
         rows, cols = self.first(0), self.first(1)
@@ -269,18 +284,4 @@ class Encoding:
         return np.array(gains)
 
     def _stencil_bits(self, stencil: int) -> float:
-        total = ENTRY_BITS * self.templates[stencil].size
-        for axis in (0, 1):
-            counts = np.bincount(self.labels[axis][:, stencil])
-            counts = counts[counts > 0]
-            total += float(-(counts * np.log2(counts / counts.sum())).sum()) + CODE_BITS * len(counts)
-        return total
-
-
-def step_for(price: float, shape: tuple[int, int], total_weight: float) -> float:
-    """The step of a template whose rounding costs as much error as its bits are worth at this price.
-
-    An entry with weight w adds w step^2 / 12 to the error when it is rounded, and takes -log2(step) bits beside a
-    constant: the sum of both is least at step^2 = 6 price / (w log 2).
-    """
-    return float(np.sqrt(6.0 * price * shape[0] * shape[1] / (np.log(2.0) * total_weight)))
+        return stencil_bits(self.templates[stencil].size, [each[:, stencil] for each in self.labels])

@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.fit.encode import CODE_BITS, ENTRY_BITS, Encoding
+from accams.fit.encode import Encoding
 from accams.fit.keys import Purpose, generator
+from accams.fit.price import CODE_BITS, ENTRY_BITS
 from accams.fit.target import Floats, Target, leading
 from accams.kernels import encode as kernels
 from accams.kernels.cross import cross_sums
@@ -40,8 +41,8 @@ def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) 
         if scale <= NOTHING * sigma[0]:
             break
         most = int(np.clip(LEVELS / (l + 1), FEWEST_LEVELS, MOST_LEVELS))
-        rows, row_levels = _levels(target.left[:, l], target.row_weights, price, most, random)
-        cols, col_levels = _levels(target.right[:, l] * scale, target.col_weights, price, most, random)
+        rows, row_levels = _levels(target.left[:, l], target.row_weights, price, most, random, threads)
+        cols, col_levels = _levels(target.right[:, l] * scale, target.col_weights, price, most, random, threads)
         if min(len(row_levels), len(col_levels)) < 2:
             failed += 1
             if failed == GIVE_UP:
@@ -56,7 +57,7 @@ def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) 
 
 
 def _levels(
-    x: Floats, weights: Floats, price: float, most: int, random: np.random.Generator
+    x: Floats, weights: Floats, price: float, most: int, random: np.random.Generator, threads: Threads
 ) -> tuple[NDArray[np.uint16], Floats]:
     """An entropy-constrained quantiser: labels, and the level of each label."""
     some = random.choice(len(x), SAMPLE, replace=False) if len(x) > SAMPLE else slice(None)
@@ -67,23 +68,22 @@ def _levels(
     k = int(np.clip((high - low) / max(step, 1e-12 * (high - low + 1e-300)) + 1, 2, most))
     levels, bits = np.linspace(low, high, k), np.full(k, np.log2(k))
     for _ in range(ROUNDS):
-        labels = _assign(sample, w, levels, share * bits)
+        labels = _assign(sample, w, levels, share * bits, threads)
         mass = np.bincount(labels, weights=w, minlength=len(levels))
         counts = np.bincount(labels, minlength=len(levels))
         used = counts > 0
         levels = (np.bincount(labels, weights=w * sample, minlength=len(levels))[used]) / mass[used]
         own = (ENTRY_BITS * used.sum() + CODE_BITS) * len(sample) / len(x)  # of the template: as wide as it is high
         bits = own / counts[used] - np.log2(counts[used] / len(sample))
-    labels = _assign(x, weights, levels, price * bits)
+    labels = _assign(x, weights, levels, price * bits, threads)
     used, new = np.unique(labels, return_inverse=True)
     return new.astype(np.uint16), levels[used]
 
 
-def _assign(x: Floats, weights: Floats, levels: Floats, prices: Floats) -> NDArray[np.int64]:
-    out, step = np.empty(len(x), np.int64), 1 << 16
-    for lo in range(0, len(x), step):
-        part = slice(lo, lo + step)
-        out[part] = (weights[part, None] * (x[part, None] - levels) ** 2 + prices).argmin(axis=1)
+def _assign(x: Floats, weights: Floats, levels: Floats, prices: Floats, threads: Threads) -> NDArray[np.int64]:
+    out = np.empty(len(x), np.int64)
+    ranges = threads.split_evenly(len(x), len(levels))
+    threads.run(kernels.nearest_levels, ranges, np.ascontiguousarray(x), weights, levels, prices, out)
     return out
 
 
@@ -94,16 +94,17 @@ def clusters_start(target: Target, shape: tuple[int, int], price: float, threads
     return encoding
 
 
-def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0) -> int:
-    """Add stencils of this shape as long as each is worth its bits; returns how many."""
+def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0, most: float = np.inf) -> int:
+    """Add stencils of this shape as long as each is worth its bits, and at most so many; returns how many."""
     cost, added = encoding.error() + price * encoding.all_bits(), 0
-    while True:
+    while added < most:
         add_stencil(encoding, shape, price, generator(seed, Purpose.PROJECTION, 2, len(encoding.templates)))
         now = encoding.error() + price * encoding.all_bits()
         if now >= cost:
             encoding.drop(len(encoding.templates) - 1)
-            return added
+            break
         cost, added = now, added + 1
+    return added
 
 
 def add_stencil(encoding: Encoding, shape: tuple[int, int], price: float, random: np.random.Generator) -> None:

@@ -11,11 +11,12 @@ BLOCK = 64  # rows whose costs are computed together, so that the inner loop run
 
 
 @kernel
-def nearest(lo, hi, n, l, row_weights, T, curvature, uniform, labels, N, L, counts):
+def nearest(lo, hi, n, l, row_weights, T, curvature, prices, uniform, labels, N, L, counts):
     """Give each row of [lo, hi) its cheapest label and add its sums to the block tables.
 
-    cost(i, a) = sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]; the first of equals wins. `uniform`
-    says that all rows have the same n, which halves the work; `row_weights` is None or what each row counts for.
+    cost(i, a) = prices[a] + sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]; the first of equals wins.
+    `uniform` says that all rows have the same n, which halves the work; `row_weights` is None or what each row counts
+    for (it has no say in its label, so prices are for rows that all count the same).
     `labels` is changed in place; N, L and counts are added to. Returns how many labels changed.
     """
     k_own, k_other = T.shape
@@ -35,7 +36,7 @@ def nearest(lo, hi, n, l, row_weights, T, curvature, uniform, labels, N, L, coun
                     mass[b, i] = curvature * n[start + i, b]
         for a in range(k_own):
             if uniform:
-                own = 0.0
+                own = prices[a]
                 for b in range(k_other):
                     own += curvature * n[start, b] * T[a, b] * T[a, b]
                 cost[:] = own
@@ -45,7 +46,7 @@ def nearest(lo, hi, n, l, row_weights, T, curvature, uniform, labels, N, L, coun
                     for i in range(BLOCK):
                         cost[i] -= t * x[i]
             else:
-                cost[:] = 0.0
+                cost[:] = prices[a]
                 for b in range(k_other):
                     t = T[a, b]
                     m = mass[b]

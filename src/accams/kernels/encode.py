@@ -90,6 +90,19 @@ def improve_labels(lo, hi, labels, first, gram, fits, prices, weights, passes, m
 
 
 @kernel
+def nearest_levels(lo, hi, x, weights, levels, prices, out):
+    """out[i] = the level a of lowest weights[i] * (x[i] - levels[a])^2 + prices[a], for i in [lo, hi)."""
+    for i in range(lo, hi):
+        best, least = 0, np.inf
+        for a in range(levels.size):
+            d = x[i] - levels[a]
+            cost = weights[i] * d * d + prices[a]
+            if cost < least:
+                best, least = a, cost
+        out[i] = best
+
+
+@kernel
 def add_stencil_products(own, other, flat, starts, widths, transposed, lines, out):
     """out += S lines for a sum S of stencils laid out for prediction (or its transpose): one line per row.
 

@@ -1,0 +1,241 @@
+"""Stencil sums towards any target: a whole matrix, a function of cells, or entries with gaps between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accams.data.observations import Observations
+from accams.engine.choose import make_engine
+from accams.errors import InputError
+from accams.estimators import checks
+from accams.estimators.distilling import Floats, checked_weights, fits_as_it_is, rank_for
+from accams.estimators.inputs import observations_of, positions
+from accams.estimators.progress import ProgressBar
+from accams.fit import distill as fit_distill
+from accams.fit.encode import Encoding
+from accams.fit.keys import seed_of
+from accams.fit.observed import Observed
+from accams.fit.search import TRIES, Improvable, Search, Unseen
+from accams.fit.target import MOST_EXACT, Target, of_matrix, of_predictor
+from accams.model import file
+from accams.model.stencils import StencilSum
+from accams.threads import Threads
+
+if TYPE_CHECKING:
+    from accams.estimators.base import StencilEstimator
+
+MOST_VECTORS = 256
+FIRST_PRICE = 0.1  # of the error that is left, for all bits: low, since what has been dropped does not come back
+NONE: Unseen = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def distill(
+    target: Any, max_bytes: int, *, shape: tuple[int, int] | None = None, weights: Any = "uniform",
+    random_state: Any = 0, n_threads: int | None = None, verbose: bool | str = "auto",
+) -> StencilSum:  # fmt: skip
+    """One stencil sum close to a matrix, or to a function of cells, in a file of at most `max_bytes`.
+
+    Parameters
+    ----------
+    target : complete matrix, or callable
+        A callable gets two arrays of positions, of rows and of columns, and returns the value of each of these cells;
+        it is asked for blocks of rows, so that the matrix is never there as a whole.
+    max_bytes : int
+        Of the file that `save` writes of the sum.
+    shape : (int, int)
+        Rows and columns, for a callable.
+    weights : "uniform" or (array, array)
+        How much a cell counts: the product of a weight of its row and one of its column.
+    random_state, n_threads, verbose
+        As for fitting.
+
+    Returns
+    -------
+    StencilSum
+
+    See Also
+    --------
+    refine : goes on from a stencil sum, and takes matrices with gaps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import distill
+    >>> x, y = np.arange(200) / 20, np.arange(150) / 20
+    >>> small = distill(lambda i, j: np.sin(x[i]) * np.cos(y[j]), 3000, shape=(200, 150))
+    >>> bool(abs(small.dense() - np.outer(np.sin(x), np.cos(y))).max() < 0.1), small.size.bytes <= 3000
+    (True, True)
+    """
+    checks.whole("max_bytes", max_bytes, 1)
+    threads, seed = Threads(n_threads), seed_of(random_state)
+    with ProgressBar(verbose, "distilling") as bar, closing(threads):
+        if callable(target):
+            size = _checked_shape(shape)
+            both = checked_weights(weights, size)
+            found = _of_callable(target, size, both, max_bytes, seed)
+        else:
+            observations = observations_of(target)
+            if not _is_plain(observations):
+                raise InputError(
+                    "the matrix has gaps, weights or observed zeros: fit a model to it and compress that, "
+                    "BayesianACCAMS().fit(X).compress(max_bytes)"
+                )
+            both = checked_weights(weights, observations.shape)
+            found = of_matrix(_dense(observations), *both, rank_for(max_bytes, observations.shape), seed)
+        return fit_distill.distill(found, max_bytes, NONE, seed=seed, threads=threads, watch=bar.update_round)
+
+
+def refine(
+    model: StencilSum, target: Any, *, max_bytes: int | None = None, weights: Any = "uniform", shrinkage: float = 0.0,
+    n_rounds: int = 10, n_threads: int | None = None, verbose: bool | str = "auto",
+) -> StencilSum:  # fmt: skip
+    """A stencil sum moved closer to a target: all labels and all templates improved together.
+
+    Parameters
+    ----------
+    model : StencilSum
+        What to begin with.
+    target : matrix with or without gaps, Observations, or callable
+        As for `fit` without `y`, with the rows and columns of the model; or as for `distill`.
+    max_bytes : int, optional
+        Of the file: labels, clusters and stencils that are not worth their bits are given up until it is no larger.
+    weights : "uniform" or (array, array)
+        Of rows and columns, for a complete matrix or a callable (observations have their own).
+    shrinkage : float
+        For observed entries: shrinkage * sum(T^2) is added to the squared error.
+    n_rounds : int
+        Of improving labels and templates, at most; it ends when no label changes.
+    n_threads, verbose
+        As for fitting.
+
+    Returns
+    -------
+    StencilSum
+
+    Notes
+    -----
+    Every round lowers the squared error on the target. On sparse observations that also means to follow their noise:
+    there, `compress` a `BayesianACCAMS` instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS, refine
+    >>> X = np.add.outer(np.arange(40.0) % 7, np.arange(30.0) % 5)
+    >>> first = ACCAMS(4, 3).fit(X).stencils_
+    >>> better = refine(first, X)
+    >>> bool(np.mean((better.dense() - X) ** 2) < np.mean((first.dense() - X) ** 2))
+    True
+    """
+    if not isinstance(model, StencilSum):
+        raise InputError(f"refine begins with a StencilSum, not with a {type(model).__name__}: model.stencils_ is one")
+    if model.row_effects is not None or model.col_effects is not None:
+        raise InputError("refine cannot move continuous effects: distill or compress the model first")
+    if max_bytes is not None:
+        checks.whole("max_bytes", max_bytes, 1)
+    checks.whole("n_rounds", n_rounds, 1)
+    checks.number("shrinkage", shrinkage, 0.0)
+    threads = Threads(n_threads)
+    with ProgressBar(verbose, "refining") as bar, closing(threads):
+        if callable(target):
+            both = checked_weights(weights, model.shape)
+            found = _of_callable(target, model.shape, both, None, 0)
+            return _refined(_encoding(model, found, threads), _unseen(model), max_bytes, n_rounds, bar)
+        observations = observations_of(target)
+        if observations.shape != model.shape:
+            (m, n), (rows, cols) = observations.shape, model.shape
+            raise InputError(f"the target is {m:,} x {n:,}, but the model is {rows:,} x {cols:,}")
+        if _is_plain(observations) and min(model.shape) <= MOST_EXACT:
+            both = checked_weights(weights, model.shape)
+            encoding = _encoding(model, of_matrix(_dense(observations), *both, min(model.shape)), threads)
+            return _refined(encoding, NONE, max_bytes, n_rounds, bar)
+        if not isinstance(weights, str):
+            raise InputError("weights of rows and columns are for complete matrices: give the observations weights")
+        unseen = observations.empty(0), observations.empty(1)
+        engine = make_engine(observations, "auto", max(1, len(model)), n_threads, offset=model.offset)
+        with closing(engine):
+            return _refined(Observed(engine, model, shrinkage), unseen, max_bytes, n_rounds, bar)
+
+
+def towards(model: StencilEstimator, X: Any, y: Any, sample_weight: Any) -> Observations:
+    """Observations with the rows and columns of a fitted model."""
+    given = observations_of(X, y, sample_weight)
+    if given.row_index.is_positional and given.col_index.is_positional and given.shape == model.stencils_.shape:
+        return given
+    rows, cols, values = given.coo()
+    places = []
+    for index, known, name in zip(
+        (given.row_index, given.col_index), (model.row_index_, model.col_index_), ("row", "column"), strict=True
+    ):
+        found = positions(known, index.ids)
+        if (found < 0).any():
+            raise InputError(f"{name} {index.ids[int(np.argmin(found))]} is not in the model: refine takes no new ones")
+        places.append(found)
+    return Observations.from_coo(
+        places[0][rows], places[1][cols], values, shape=model.stencils_.shape, weights=given.weights
+    )
+
+
+def _refined(start: Improvable, unseen: Unseen, max_bytes: int | None, n_rounds: int, bar: ProgressBar) -> StencilSum:
+    """Rounds without a price, then with one if the file may only have so many bytes."""
+    empty = start.to_sum(0.0, unseen).truncate(0)
+    least = len(file.to_bytes(empty))
+    if max_bytes is not None and max_bytes < least:
+        raise InputError(f"max_bytes={max_bytes:,} is too small: a model without any stencil takes {least:,}")
+    planned = n_rounds + (0 if max_bytes is None else TRIES)
+    search = Search(max_bytes or 0, least, unseen, planned, bar.update_round)
+    search.improve(start, 0.0, n_rounds)
+    found = start.to_sum(0.0, unseen)
+    if max_bytes is None:
+        return found
+    kept = fits_as_it_is(found, max_bytes)
+    if kept is not None:
+        return kept
+    price = FIRST_PRICE * start.left()[0] / (8.0 * max_bytes) + 1e-300
+    return search.fit(start, price) or empty
+
+
+def _encoding(model: StencilSum, target: Target, threads: Threads) -> Encoding:
+    encoding = Encoding.of(model, target, threads)
+    encoding.refit()  # the target has an offset of its own
+    return encoding
+
+
+def _of_callable(
+    function: Callable[..., Any], shape: tuple[int, int], both: tuple[Floats, Floats], max_bytes: int | None, seed: int
+) -> Target:
+    def checked(rows: Any, cols: Any) -> Floats:
+        values = np.asarray(function(rows, cols), np.float64)
+        if values.shape != rows.shape:
+            raise InputError(f"the function returned an array of shape {values.shape} for {len(rows):,} cells")
+        if not np.isfinite(values).all():
+            raise InputError("the function returned values that are missing (NaN) or infinite")
+        return values
+
+    rank = min(MOST_VECTORS, *shape) if max_bytes is None else rank_for(max_bytes, shape)
+    return of_predictor(checked, *both, rank, seed)
+
+
+def _is_plain(observations: Observations) -> bool:
+    """Whether there is a value in every cell, and all count the same."""
+    return observations.is_complete and observations.weights is None and observations.blank_weight is None
+
+
+def _dense(observations: Observations) -> Floats:
+    return observations.values.astype(np.float64).reshape(observations.shape)
+
+
+def _unseen(model: StencilSum) -> Unseen:
+    return model.unseen_rows, model.unseen_cols
+
+
+def _checked_shape(shape: tuple[int, int] | None) -> tuple[int, int]:
+    if not isinstance(shape, tuple) or len(shape) != 2:
+        raise InputError("a function of cells needs shape=(rows, columns)")
+    for name, size in zip(("rows", "columns"), shape, strict=True):
+        checks.whole(f"the number of {name}", size, 1)
+    return int(shape[0]), int(shape[1])
