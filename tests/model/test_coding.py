@@ -112,9 +112,18 @@ def test_frequencies_are_proportional():
 @given(segments)
 def test_words_are_those_of_the_twin(drawn):
     labels, k = [random_labels(*each) for each in drawn], [each[1] for each in drawn]
-    models = [coding.label_model(each, size) for each, size in zip(labels, k, strict=True)]
-    twin = [(x.tolist(), freq.tolist(), bits) for x, (bits, freq) in zip(labels, models, strict=True)]
-    stream, _ = encode_labels(labels, k)
+    stream, stored = encode_labels(labels, k)
+    numbers = coding.decode_ints(stored, len(k) + sum(k))
+    twin, ends = [], len(k) + np.cumsum(k)
+    for x, size, bits, end in zip(labels, k, numbers[: len(k)], ends, strict=True):
+        freq = numbers[end - size : end]
+        expected = coding.label_model(x, size)
+        if bits == 0:  # all labels alike
+            assert not freq.any()
+            bits, freq = 14, coding.frequencies(np.ones(size, np.int64), 14)
+        else:
+            assert (bits, freq.tolist()) == (expected[0], expected[1].tolist())
+        twin.append((x.tolist(), freq.tolist(), int(bits)))
     words = stream.view("<u2").tolist()
     assert words == ans_words(twin)
     read = [(len(symbols), freq, bits) for symbols, freq, bits in twin]
@@ -301,3 +310,17 @@ def test_many_numbers_of_few_bits_can_be_read_again(monkeypatch):
     changed[-1] = 1
     with pytest.raises(ValueError, match="cut short"):
         decode_ints(changed, 50_000)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 7, 10, 100, 300])
+def test_labels_that_are_all_as_frequent_take_no_frequencies(k):
+    """Short arrays by the paper's formula, without their frequencies; and what is worth having them has them."""
+    random, s = np.random.default_rng(k), 400
+    labels = [random.integers(0, k, 30) for _ in range(s)]
+    stream, models = encode_labels(labels, [k] * s)
+    assert len(stream) + len(models) <= s * 30 * np.log2(k) / 8 * 1.01 + 100
+    for one, other in zip(decode_labels(stream, models, [30] * s, [k] * s), labels, strict=True):
+        np.testing.assert_array_equal(one, other)
+    skewed = [np.where(random.random(3000) < 0.9, 0, random.integers(0, k, 3000)) for _ in range(3)]
+    stream, models = encode_labels(skewed, [k] * 3)
+    assert len(stream) + len(models) < 0.9 * 3 * 3000 * np.log2(k) / 8

@@ -173,3 +173,9 @@ def test_a_posterior_saved_again_gives_the_same_bytes(tmp_path):
     kind = {"n_chains": 2, "n_sweeps": 4, "n_burn_in": 1, "thin": 1, "rao_blackwell": True, "effects": "continuous"}
     accams.BayesianACCAMS(2, 2, noise=0.5, **kind).fit(DATA).save(tmp_path / "m")
     assert files.to_bytes(accams.load(tmp_path / "m")) == (tmp_path / "m").read_bytes()
+
+
+@pytest.mark.parametrize("n", [10**7, 10**9, 10**12, 10**30])
+@pytest.mark.parametrize("k", [(1, 1), (0, 0), (-5, 3), (2**30, 2**30)])
+def test_many_stencils_that_are_all_alike(path, n, k):
+    refused_quickly(rewritten(path, {"stencils": n, "alike": True}, {"sizes": encode_ints(np.array(k))}))

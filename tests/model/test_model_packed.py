@@ -178,7 +178,7 @@ def test_labels_that_take_no_bits_can_be_read_again(tmp_path, monkeypatch, codin
         made = made.append([[0.25]], np.zeros(400, int), np.zeros(300, int))
     made.save(tmp_path / "m", coding=coding)
     np.testing.assert_array_equal(accams.load(tmp_path / "m").dense(), made.dense())
-    _, tensors = packing.pack(made.stencils, made.shape, coding)
+    header, tensors = packing.pack(made.stencils, made.shape, coding)
     del tensors["padding"]
     with pytest.raises(ValueError, match="3,500 bytes cannot come from"):
-        packing.unpack({"stencils": 5}, tensors, made.shape)
+        packing.unpack(header, tensors, made.shape)

@@ -45,13 +45,12 @@ def frequencies(counts: Ints, precision: int) -> Ints:
 def label_model(labels: NDArray[Any], k: int) -> tuple[int, Ints]:
     """Precision and frequencies with which these labels and the frequencies themselves take least room."""
     counts = np.bincount(labels, minlength=k).astype(np.int64)
-    some = counts > 0
     best: tuple[float, int, Ints] | None = None
     for precision in PRECISIONS:
-        if 1 << precision < max(int(some.sum()), 2):
+        if 1 << precision < max(int((counts > 0).sum()), 2):
             continue
         freq = frequencies(counts, precision)
-        bits = float(counts[some] @ (precision - np.log2(freq[some]))) + float(np.log2(freq + 1.0).sum()) + 2.0 * k
+        bits = _coded_bits(counts, precision, freq)
         if best is None or bits < best[0]:
             best = bits, precision, freq
     assert best is not None
@@ -59,21 +58,49 @@ def label_model(labels: NDArray[Any], k: int) -> tuple[int, Ints]:
 
 
 def encode_labels(labels: Sequence[NDArray[Any]], k: Sequence[int]) -> tuple[Bytes, Bytes]:
-    """The labels of several stencils as one stream, and the models that they are coded with."""
+    """The labels of several stencils as one stream, and the models that they are coded with.
+
+    A precision of 0 and no frequencies stand for labels that are all taken to be equally frequent.
+    """
     models = [label_model(each, size) for each, size in zip(labels, k, strict=True)]
-    precision = np.array([bits for bits, _ in models], np.int64)
-    freq = _joined([f for _, f in models], np.int64)
-    stream = _encode(_joined(labels, np.uint16), [len(each) for each in labels], k, freq, precision)
+    equal = np.array([_equal_is_shorter(each, *model) for each, model in zip(labels, models, strict=True)], bool)
+    precision = np.where(equal, 0, np.array([bits for bits, _ in models], np.int64))
+    freq = _joined([np.zeros_like(f) if e else f for e, (_, f) in zip(equal, models, strict=True)], np.int64)
+    stream = _encode(_joined(labels, np.uint16), [len(each) for each in labels], k, *_spelt_out(freq, precision, k))
     return stream, encode_ints(_joined([precision, freq], np.int64))
 
 
 def decode_labels(stream: Bytes, models: Bytes, lengths: Sequence[int], k: Sequence[int]) -> list[NDArray[Any]]:
     """Undo `encode_labels`; each label lies below its k."""
     numbers = decode_ints(models, len(k) + sum(k))
-    precision, freq = numbers[: len(k)], numbers[len(k) :]
+    freq, precision = _spelt_out(numbers[len(k) :], numbers[: len(k)], k)
     type_ = label_type(max(k, default=1))
     out = _decode(stream, lengths, k, freq, precision, type_)
     return np.split(out, np.cumsum(lengths)[:-1]) if len(lengths) else []
+
+
+def _equal_is_shorter(labels: NDArray[Any], precision: int, freq: Ints) -> bool:
+    """Whether equal frequencies take fewer bits than these, which have to be stored."""
+    counts = np.bincount(labels, minlength=len(freq))
+    return len(labels) * float(np.log2(len(freq))) < _coded_bits(counts, precision, freq)
+
+
+def _coded_bits(counts: Ints, precision: int, freq: Ints) -> float:
+    """Of labels and frequencies, about."""
+    some = counts > 0
+    own = float(np.log2(freq + 1.0).sum()) + 2.0 * len(freq)
+    return float(counts[some] @ (precision - np.log2(freq[some]))) + own
+
+
+def _spelt_out(freq: Ints, precision: Ints, k: Sequence[int]) -> tuple[Ints, Ints]:
+    """Frequencies and precisions, also of labels that are taken to be equally frequent."""
+    freq, precision = freq.copy(), precision.copy()
+    ends = _ends(k)
+    for p in np.flatnonzero(precision == 0).tolist():
+        if k[p] <= MOST_LABELS:
+            precision[p] = PRECISIONS[-1]
+            freq[ends[p] - k[p] : ends[p]] += frequencies(np.ones(k[p], np.int64), PRECISIONS[-1])
+    return freq, precision
 
 
 def encode_ints(numbers: NDArray[Any]) -> Bytes:

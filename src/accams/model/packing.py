@@ -12,6 +12,8 @@ from accams.errors import InputError, ModelFileError
 from accams.model.codes import label_type
 from accams.model.coding import (
     MOST_LABELS,
+    MOST_NUMBERS,
+    MOST_PER_BYTE,
     Bytes,
     Ints,
     decode_ints,
@@ -53,7 +55,9 @@ def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "aut
         tensors.pop("models", None)
         parts = [pack_bits(x, np.full(len(x), w, np.int64)) for x, w in zip(labels, bits, strict=True)]
         tensors["labels"] = np.concatenate([np.zeros(0, np.uint8), *parts])
-    tensors["sizes"] = encode_ints(np.array(k, np.int64))
+    header["coded"] = "models" in tensors
+    header["alike"] = len(stencils) > 1 and len(set(k_rows)) == len(set(k_cols)) == 1
+    tensors["sizes"] = encode_ints(np.array([k_rows[0], k_cols[0]] if header["alike"] else k, np.int64))
     missing = len(stencils) * sum(shape) // MOST_TIMES + 1 - tensors["labels"].nbytes
     if len(stencils) * sum(shape) > MOST_BYTES and missing > 0:
         tensors["padding"] = np.zeros(missing, np.uint8)  # so that it may be read again
@@ -65,17 +69,29 @@ def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> 
     n = int(header["stencils"])
     if n < 0 or min(shape) < 0:
         raise ValueError("its sizes are wrong")
-    k = decode_ints(tensors["sizes"], 2 * n)
+    k = _clusters(header, tensors, n)
     if (k < 1).any() or int(k.max(initial=1)) > 1 << 31:
         raise ValueError("its sizes are wrong")
     templates, steps = _unpack_templates(tensors, k[:n], k[n:])
     stored = tensors["labels"]
     lengths = [shape[0]] * n + [shape[1]] * n
     check_unfolding(n * sum(shape), stored.nbytes + tensors.get("padding", stored[:0]).nbytes)
+    if header.get("coded", "models" in tensors) != ("models" in tensors):
+        raise ValueError("how its labels are coded is not clear")
     if "models" not in tensors:
         return Packed(stored, shape, templates, steps)
     labels = decode_labels(stored, tensors["models"], lengths, k.tolist())
     return tuple(Stencil(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
+
+
+def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
+    """Clusters of rows of every stencil, then of columns."""
+    if not header.get("alike", False):
+        return decode_ints(tensors["sizes"], 2 * n)
+    stored = sum(tensors[x].nbytes for x in ("whole", "templates") if x in tensors)
+    if 2 * n > max(MOST_NUMBERS, MOST_PER_BYTE * stored):
+        raise ValueError(f"{n:,} stencils cannot come from {stored:,} bytes")
+    return np.repeat(decode_ints(tensors["sizes"], 2), n)
 
 
 def check_unfolding(size: int, stored: int) -> None:
