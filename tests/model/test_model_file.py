@@ -133,11 +133,15 @@ def test_labels_take_little_room():
     assert size_of(made, "packed") < labels * 4 / 8 + templates + 1000
 
 
-def test_templates_that_fit_take_16_bits(tmp_path):
-    halves = StencilSum((2, 2)).append(np.arange(600).reshape(20, 30) / 4, [0, 1], [0, 1])
-    thirds = StencilSum((2, 2)).append(np.arange(600).reshape(20, 30) / 3, [0, 1], [0, 1])
-    assert size_of(halves, "auto") == size_of(thirds, "auto") - 1200
-    for made in (halves, thirds):
+def test_templates_take_as_few_bits_as_they_fit_in(tmp_path):
+    random = np.random.default_rng(0).normal(size=(20, 30))
+    wide = np.exp(2.5 * random).astype(np.float16)  # a few digits each, but of very different size
+    halves, floats, grid = (
+        StencilSum((2, 2)).append(T, [0, 1], [0, 1]) for T in (wide, random, np.round(random, 1) * 10 / 8)
+    )
+    assert size_of(halves, "auto") == size_of(floats, "auto") - 1200
+    assert size_of(grid, "auto") < size_of(halves, "auto") - 500
+    for made in (halves, floats, grid):
         made.save(tmp_path / "m")
         assert_same(file.read(tmp_path / "m")[0], made)
 

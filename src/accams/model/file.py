@@ -16,7 +16,9 @@ from accams.model.stencils import StencilSum
 FORMAT = 1
 KIND = "model"
 EFFECTS = ("row_effects", "col_effects")
-OWN = ("labels", "models", "padding", "sizes", "whole", "steps", "templates", "unseen", *EFFECTS)
+OWN = (
+    "labels", "models", "padding", "sizes", "whole", "steps", "templates", "mantissas", "exponents", "unseen", *EFFECTS
+)  # fmt: skip
 
 
 def save(

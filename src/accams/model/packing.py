@@ -24,11 +24,14 @@ from accams.model.coding import (
     unpack_bits,
 )
 from accams.model.container import Tensors
+from accams.model.grids import from_grids, on_grids
 from accams.model.stencils import Stencil, times, whole_steps
 
 CODINGS = ("auto", "entropy", "packed")
 MOST_BYTES = 1 << 27  # of labels that a small file may unfold to;
 MOST_TIMES = 1000  # a larger one may unfold to so many times its size
+
+TENSOR = 64  # bytes of the header that one more tensor takes
 
 
 def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
@@ -88,7 +91,7 @@ def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
     """Clusters of rows of every stencil, then of columns."""
     if not header.get("alike", False):
         return decode_ints(tensors["sizes"], 2 * n)
-    stored = sum(tensors[x].nbytes for x in ("whole", "templates") if x in tensors)
+    stored = sum(tensors[x].nbytes for x in ("whole", "templates", "mantissas") if x in tensors)
     if 2 * n > max(MOST_NUMBERS, MOST_PER_BYTE * stored):
         raise ValueError(f"{n:,} stencils cannot come from {stored:,} bytes")
     return np.repeat(decode_ints(tensors["sizes"], 2), n)
@@ -144,7 +147,11 @@ class Packed(Sequence[Stencil]):
 
 
 def _pack_templates(stencils: Sequence[Stencil]) -> Tensors:
-    """Templates that are whole steps as whole numbers, the others as floats of 16 bits where those hold them."""
+    """Templates that are whole steps as whole numbers; the others as they are, in whatever is smallest.
+
+    That is floats of 32 bits, of 16 where those hold them, or whole numbers times a power of two of each stencil:
+    fitted templates lie on a grid.
+    """
     whole = [whole_steps(s.template, s.step).ravel() for s in stencils if s.step is not None]
     other = np.concatenate([np.zeros(0, np.float32), *(s.template.ravel() for s in stencils if s.step is None)])
     tensors: Tensors = {}
@@ -155,6 +162,10 @@ def _pack_templates(stencils: Sequence[Stencil]) -> Tensors:
         with np.errstate(over="ignore"):
             half = other.astype(np.float16)
         tensors["templates"] = half if np.array_equal(half.astype(np.float32), other) else other
+        exact = on_grids(other, [s.template.size for s in stencils if s.step is None])
+        if exact is not None and sum(x.nbytes for x in exact.values()) < tensors["templates"].nbytes - TENSOR:
+            tensors = {**tensors, **exact}
+            del tensors["templates"]
     return tensors
 
 
@@ -168,7 +179,12 @@ def _unpack_templates(
         steps = [float(x) or None for x in tensors["steps"]]
     sizes = [int(a) * int(b) for a, b in zip(k_rows, k_cols, strict=True)]
     needed = [sum(size for size, step in zip(sizes, steps, strict=True) if (step is None) == x) for x in (True, False)]
-    floats = tensors.get("templates", np.zeros(0, np.float32))
+    if "mantissas" in tensors:
+        check_unfolding(needed[0], tensors["mantissas"].nbytes)
+        own = [size for size, step in zip(sizes, steps, strict=True) if step is None]
+        floats = from_grids(tensors["mantissas"], tensors["exponents"], own)
+    else:
+        floats = tensors.get("templates", np.zeros(0, np.float32))
     if floats.dtype.kind != "f" or floats.ndim != 1 or len(floats) != needed[0]:
         raise ValueError("its templates are cut short")
     whole = np.zeros(0, np.int64)
