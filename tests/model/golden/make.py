@@ -69,6 +69,8 @@ def main() -> None:
         ("sum-int8", one.rounded("int8"), cells, {}),
         ("accams-text", text, text_pairs, {}),
         ("bayesian", draws, draw_pairs, {}),
+        ("accams-alike", text, text_pairs, {}),  # as the first of these, with templates on a grid and one shape for all
+        ("bayesian-alike", draws, draw_pairs, {}),
     ):
         path = FOLDER / f"{name}.accams"
         if path.exists():
