@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 BITS_PER_VECTOR = 0.7  # of a row or column, at least, in a stencil that pays: so many bytes have room for so many
 MORE_VECTORS, MOST_VECTORS = 10, 256
 MOST_LABELS = 1 << 16  # of a stencil that an encoding can begin with
+LARGE = 1e7  # labels in all: the target alone takes more than two seconds
 WORK = 3e11  # additions at most for the target: of more draws than that, some are left out
 
 
@@ -40,6 +41,8 @@ def distilled(
         if kept is not None:
             return kept
     with ProgressBar(verbose, "distilling") as bar:
+        if sum(one.shape) * sum(len(each.starts) for each in sums) > LARGE:
+            bar.begin()
         target = target_of(sums, max_bytes, *both, seed, threads)
         unseen = one.unseen_rows, one.unseen_cols
         start = one if len(sums) == 1 and one.row_effects is None and one.col_effects is None else None

@@ -52,6 +52,10 @@ class ProgressBar:
         error = f"rmse {sweep.rmse:.4f}, sigma {sweep.sigma:.4g}" + _validation(sweep)
         self._show(sweep.phase, sweep.sweep, sweep.n_sweeps, error, sweep.seconds)
 
+    def begin(self) -> None:
+        """Show that something happens, before there is anything to say: it will take its time."""
+        self._show(self.what, 0, None, "", PATIENCE)
+
     def update_round(self, report: Round) -> None:
         """The same after a round of distilling."""
         self._show(self.what, report.done, report.planned, f"rmse {report.rmse:.4f}", report.seconds)

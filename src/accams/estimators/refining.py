@@ -12,7 +12,7 @@ from accams.data.observations import Observations
 from accams.engine.choose import make_engine
 from accams.errors import InputError
 from accams.estimators import checks
-from accams.estimators.distilling import Floats, checked_weights, fits_as_it_is, rank_for
+from accams.estimators.distilling import LARGE, Floats, checked_weights, fits_as_it_is, rank_for
 from accams.estimators.inputs import observations_of, positions
 from accams.estimators.progress import ProgressBar
 from accams.fit import distill as fit_distill
@@ -76,6 +76,8 @@ def distill(
         if callable(target):
             size = _checked_shape(shape)
             both = checked_weights(weights, size)
+            if size[0] * size[1] > LARGE:
+                bar.begin()
             found = _of_callable(target, size, both, max_bytes, seed)
         else:
             observations = observations_of(target)

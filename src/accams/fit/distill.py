@@ -60,6 +60,7 @@ def _first_price(search: Search, target: Target, threads: Threads, seed: int) ->
     price = float(np.square(target.singular_values).sum()) / (8.0 * search.max_bytes) + 1e-300
     found = levels_start(target, price, threads, seed)
     for _ in range(SEARCH):
+        search.tell(found)
         share = search.share(search.size(found, price))
         if abs(log2(share)) < 0.05:
             break

@@ -85,6 +85,7 @@ class Search:
         """Some rounds, until no label changes."""
         for _ in range(rounds):
             moved = model.round(price)
+            self.done += 1
             self.tell(model)
             if moved == 0:
                 break
@@ -123,8 +124,7 @@ class Search:
         return float(np.clip(self.share(size) / (1.0 - CLOSE / 2.0), 0.5, 2.0) ** (1.0 / SLOPE))
 
     def tell(self, model: Improvable) -> None:
-        """One more round is done."""
-        self.done += 1
+        """How things stand."""
         if self.watch is not None:
             error, _, weight = model.left()
             rmse = float(np.sqrt(max(error, 0.0) / weight))
