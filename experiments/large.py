@@ -1,8 +1,8 @@
 """Distilling at the shape of Netflix: how much memory and time it takes, and how close it comes.
 
 Planted data of 480,189 x 17,770 with 5 million observations; `BayesianACCAMS` with a few draws makes the model, and a
-new process opens its file and distils it. The peak memory is that of the new process; the distance is over cells drawn by
-activity, as they count.
+new process opens its file and distils it. The peak memory is that of the new process; the distance is over cells drawn
+by activity, as they count.
 
 Run: python experiments/large.py [--model FILE] [--kilobytes 1000 4000]      (FILE keeps the model between runs)
 """
