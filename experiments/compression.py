@@ -4,7 +4,7 @@ MovieLens 1M: one posterior mean for all (`BayesianACCAMS()` on the seed-0 90:10
 the rival a truncated SVD of that mean with the same weights, its factors scalar-quantised at 4, 5, 6 or 8 bits (each
 column over its range, outliers cut or not) and entropy-coded as our labels are. The rival's best setting of a size is
 chosen by the test error itself, and its header is not counted.
-Faces: the same of the matrix itself, without weights.
+Faces: the same of the matrix itself, without weights, and beside it what else `compression_rivals.py` knows.
 
 Run: python experiments/compression.py movielens [--model FILE]      (FILE keeps the posterior between runs)
      python experiments/compression.py faces
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -24,57 +22,20 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent / "accuracy"))
 
 from common import machine, table, use_local_data
+from compression_rivals import Point, best, face_rivals, quantised_svds
 
 import accams
 from accams import BayesianACCAMS
 from accams.data import datasets
 from accams.data.splits import permutation_test_positions
 from accams.fit.distill import distill
-from accams.fit.target import Target, of_matrix, of_mean
+from accams.fit.target import of_matrix, of_mean
 from accams.model import file
-from accams.model.coding import encode_labels
 from accams.threads import Threads
 
-BITS = (4, 5, 6, 8)
-CUTS = (0.0, 0.001)  # share of each column's numbers beyond which they are cut off, at either end
 FILM_SIZES = (10, 16, 33, 60, 90, 150, 300)  # thousand bytes
 FACE_SIZES = (20, 50, 100, 200, 400, 700, 1000)
-SCALES = 8  # bytes of a column's two scales
 NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-
-@dataclass(frozen=True)
-class Rival:
-    """One quantised SVD."""
-
-    size: int
-    rank: int
-    bits: int
-    left: np.ndarray
-    right: np.ndarray
-
-
-def quantised(factor: np.ndarray, bits: int, cut: float) -> tuple[np.ndarray, int]:
-    """A factor with each column at so many levels over its range, and its bytes, entropy-coded."""
-    low, high = np.quantile(factor, [cut, 1.0 - cut], axis=0)
-    step = np.maximum(high - low, 1e-12) / (2**bits - 1)
-    levels = np.rint((np.clip(factor, low, high) - low) / step).astype(np.uint16)
-    coded = encode_labels(list(levels.T), [2**bits] * factor.shape[1])
-    return low + step * levels, sum(map(len, coded)) + SCALES * factor.shape[1]
-
-
-def rivals(target: Target, largest: int) -> Iterator[Rival]:
-    """Quantised SVDs of all ranks and bits up to a size."""
-    root = np.sqrt(np.maximum(target.singular_values, 1e-12))
-    left, right = target.left / root, target.right * root
-    for bits in BITS:
-        for cut in CUTS:
-            rank, size = 1, 0
-            while size < largest and rank <= left.shape[1]:
-                parts = [quantised(each[:, :rank], bits, cut) for each in (left, right)]
-                size = parts[0][1] + parts[1][1]
-                yield Rival(size, rank, bits, parts[0][0], parts[1][0])
-                rank = max(rank + 1, int(rank * 1.1))
 
 
 def movielens(model_file: Path | None) -> None:
@@ -98,18 +59,18 @@ def movielens(model_file: Path | None) -> None:
     target = of_mean([d.codes for d in model.posterior_.draws], *model.activity_, 150, threads=Threads())
     known = (i >= 0) & (j >= 0)
     found = []
-    for each in rivals(target, 1000 * max(FILM_SIZES)):
+    for each in quantised_svds(target, 1000 * max(FILM_SIZES)):
         prediction = np.full(len(i), target.offset)
         prediction[known] += (each.left[i[known]] * each.right[j[known]]).sum(axis=1)
-        found.append((each.size, rmse(prediction), f"rank {each.rank}, {each.bits} bits"))
+        found.append(Point(each.size, rmse(prediction), each.which))
     rows = []
     for size in FILM_SIZES:
         began = perf_counter()
         small = model.distill(1000 * size, verbose=False)
         took = perf_counter() - began
         bytes_, error = len(file.to_bytes(small)), rmse(small.predict(i, j))
-        rival = min((each for each in found if each[0] <= 1000 * size), key=lambda each: each[1])
-        rows.append([size, f"{error:.4f}", f"{bytes_:,}", len(small), f"{rival[1]:.4f}", rival[2], f"{took:.0f}"])
+        svd = best(found, 1000 * size)
+        rows.append([size, f"{error:.4f}", f"{bytes_:,}", len(small), f"{svd.error:.4f}", svd.which, f"{took:.0f}"])
         print(*rows[-1], flush=True)
     print(table(["KB", "distilled", "bytes", "stencils", "quantised SVD", "which", "seconds"], rows))
 
@@ -119,50 +80,21 @@ def faces() -> None:
     matrix = observations.values.reshape(observations.shape)
     m, n = matrix.shape
     target = of_matrix(matrix, np.ones(m), np.ones(n), m)
-    total = float(np.square(matrix - target.offset).sum())
-    found = []
-    for each in rivals(target, 1000 * max(FACE_SIZES)):
-        product = ((matrix - target.offset) @ each.right * each.left).sum()
-        square = ((each.left.T @ each.left) * (each.right.T @ each.right)).sum()
-        found.append(
-            (
-                each.size,
-                float(np.sqrt((total - 2 * product + square) / matrix.size)),
-                f"rank {each.rank}, {each.bits} bits",
-            )
-        )
+    sizes = [1000 * size for size in FACE_SIZES]
+    rivals = face_rivals(matrix, target, sizes)
+    for name, points in rivals.items():
+        print(f"{name}: " + "; ".join(f"{best(points, size).which} {best(points, size).error:.2f}" for size in sizes))
     rows = []
-    for size in FACE_SIZES:
+    for size in sizes:
         began = perf_counter()
-        small = distill(target, 1000 * size, NONE)
+        small = distill(target, size, NONE)
         took = perf_counter() - began
         bytes_, error = len(file.to_bytes(small)), float(np.sqrt(np.mean((small.dense() - matrix) ** 2)))
-        rival = min((each for each in found if each[0] <= 1000 * size), key=lambda each: each[1])
-        equal = min((each[0] for each in found if each[1] <= error), default=0)
-        rows.append(
-            [
-                size,
-                f"{error:.2f}",
-                f"{bytes_:,}",
-                len(small),
-                f"{rival[1]:.2f}",
-                rival[2],
-                f"{equal / bytes_:.2f}",
-                f"{took:.0f}",
-            ]
-        )
+        equal = min((each.size for each in rivals["quantised SVD"] if each.error <= error), default=0) / bytes_
+        others = [f"{best(points, size).error:.2f}" for points in rivals.values()]
+        rows.append([size // 1000, f"{error:.2f}", f"{bytes_:,}", len(small), *others, f"{equal:.2f}", f"{took:.0f}"])
         print(*rows[-1], flush=True)
-    header = [
-        "KB",
-        "distilled",
-        "bytes",
-        "stencils",
-        "quantised SVD",
-        "which",
-        "its bytes at our error / ours",
-        "seconds",
-    ]
-    print(table(header, rows))
+    print(table(["KB", "distilled", "bytes", "stencils", *rivals, "SVD's bytes at our error / ours", "seconds"], rows))
 
 
 def main() -> None:

@@ -118,6 +118,14 @@ def test_draws_are_evenly_spaced_and_never_too_many(most, chains, sweeps, first)
     assert all(len(each) == chains for each in keeper.draws)
 
 
+def test_draws_of_the_burn_in_make_room_for_later_ones():
+    keeper = Keeper(4, 1)
+    for sweep in range(8):
+        keeper.add([Draw.of(0, sweep, StencilSum((2, 2)))], burn_in=(sweep + 1) // 2)
+    assert [each[0].sweep for each in keeper.draws] == [4, 5, 6, 7]
+    assert keeper.interval == 1
+
+
 def test_since():
     keeper = Keeper(100, 1)
     run_keeper(keeper, 5)

@@ -134,12 +134,19 @@ def test_numbers_of_a_report():
     np.testing.assert_array_equal(traces["probes"], expected)
 
 
-@pytest.mark.parametrize(("n_burn_in", "first"), [(None, 0), (0, 0), (4, 4)])
+@pytest.mark.parametrize(("n_burn_in", "first"), [(0, 0), (4, 4)])
 def test_nothing_is_recorded_of_a_burn_in_that_is_known(n_burn_in, first):
     state = started(Plan(n_sweeps=9, n_burn_in=n_burn_in, thin=1), asked=(np.arange(3), np.arange(3)))
     run(state)
     assert state.probes.blocks[0].first == state.asked.blocks[0].first == first
     assert [each[0].sweep for each in state.keeper.draws] == list(range(first, 9))
+
+
+def test_where_the_burn_in_grows_only_the_draws_after_it_are_held():
+    state = started(Plan(n_sweeps=9, thin=1), asked=(np.arange(3), np.arange(3)))
+    run(state)
+    assert state.probes.blocks[0].first == state.asked.blocks[0].first == 0
+    assert [each[0].sweep for each in state.keeper.draws] == list(range(2, 9))
 
 
 def test_watchers_can_end_a_run():

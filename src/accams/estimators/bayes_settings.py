@@ -38,7 +38,7 @@ STENCILS = (1, 5)  # tens of stencils: fewest and most, where the user does not 
 PER_TEN = 13.0  # and how many observations a row or column must have on average for each ten of them
 CLUSTERS, FEWEST_CLUSTERS, MOST_CLUSTERS = 10, 3, 33  # of rows and columns: the geometric mean, and the bounds
 SWEEPS = (150, 500)  # most sweeps of a run that ends by itself: for large data and for small,
-WORK = 4e10  # in between as many as visit so many ratings, over all stencils and chains;
+WORK = 4e10  # in between as many as visit so many ratings, over all chains and at most so many stencils as above;
 PATIENT = 5000  # most sweeps with early stopping
 UNBOUNDED = 8  # clusters to begin with where there is no bound
 MOST_BAYES_CLUSTERS = 255
@@ -154,7 +154,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     )
     plan = Plan(
         n_sweeps=None if _is_auto(model.n_sweeps) else int(model.n_sweeps),
-        most_sweeps=_most_sweeps(model, observations.nnz * n * model.n_chains),
+        most_sweeps=_most_sweeps(model, observations.nnz * min(n, 10 * STENCILS[1]) * model.n_chains),
         n_burn_in=None if _is_auto(model.n_burn_in) else int(model.n_burn_in),
         thin=None if _is_auto(model.thin) else int(model.thin),
         max_draws=model.max_draws,

@@ -11,7 +11,7 @@ from accams.model.posterior import Draw
 
 Floats = NDArray[np.float64]
 BLOCKS = 32  # most pieces of the past that are kept apart
-FIRST_INTERVAL = 5  # sweeps between draws, where the user does not say
+FIRST_INTERVAL = 3  # sweeps between draws, where the user does not say
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Running:
 
 @dataclass
 class Keeper:
-    """Evenly spaced draws of every chain; when there are too many, every second one is dropped.
+    """Evenly spaced draws of every chain; when there are too many since the burn-in, every second one is dropped.
 
     `interval` is the number of sweeps from one draw to the next; it is held where the user gave it (`fixed`).
     """
@@ -91,9 +91,9 @@ class Keeper:
         """Whether this sweep's draws are kept."""
         return (sweep + 1) % self.interval == 0
 
-    def add(self, draws: list[Draw]) -> None:
-        """Keep one draw of each chain."""
-        self.draws.append(draws)
+    def add(self, draws: list[Draw], burn_in: int = 0) -> None:
+        """Keep one draw of each chain, and none from before `burn_in`, which may grow from call to call."""
+        self.draws = [each for each in self.draws if each[0].sweep >= burn_in] + [draws]
         if not self.fixed and sum(map(len, self.draws)) > self.most and len(self.draws) > 1:
             self.interval *= 2
             self.draws = [each for each in self.draws if self.wants(each[0].sweep)]

@@ -184,7 +184,8 @@ class Run:
             if running is not None:
                 running.add(self.sweep, self.chains.predict_at(running.rows, running.cols))
         if self.keeper.wants(self.sweep):
-            self.keeper.add(self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell)))
+            draws = self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell))
+            self.keeper.add(draws, self.plan.burn_in(self.sweep + 1))
 
     def _report(self) -> Sweep:
         chains, plan = self.chains.chains, self.plan
