@@ -4,7 +4,7 @@
 - Semidiscrete decompositions (Kolda and O'Leary): offset + sum of d x y', with x and y of -1, 0 and 1, one term after
   another. Stronger than the original in one thing: all d are fitted anew after each term.
 - Residual quantisers (faiss): every column, or every piece of a row, is a sum of one entry from each of a few
-  codebooks. Codes are entropy-coded; codebooks count too, in 16 bits a number or quantised as the factors of an SVD.
+  codebooks. Codes are entropy-coded; codebooks count too, quantised as the factors of an SVD.
 
 The first two, and residual quantisers of whole columns, do not see the order of rows and columns, as our stencils do
 not. Pieces of a row do: in an image, neighbouring pixels are alike.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +31,11 @@ STARTS = 4  # of each semidiscrete term, of which the best is taken
 ENOUGH = 1e-4  # relative gain below which a term is good enough
 PIECES = (64, 256, 1024)  # numbers of a row that a residual quantiser takes as one vector
 CODE_BITS = (4, 6, 8)
-BOOK_BITS = (4, 6, 8, 16)
-BEAM = 16  # sums of codebook entries that are followed at a time
-SAMPLE = 20_000  # vectors that codebooks are learned from, or
-PER_ENTRY = 256  # vectors for each of their entries
+BOOK_BITS = (4, 6, 8)
+TRAINING_BEAM, BEAM = 2, 8  # sums of codebook entries that are followed at a time
+SPARED = (1.0, 1.15)  # more stages than fit without entropy coding, of which some do with it
+SAMPLE = 8_000  # vectors that codebooks are learned from, or
+PER_ENTRY = 40  # vectors for each of their entries
 
 
 @dataclass(frozen=True)
@@ -158,27 +160,42 @@ def through_bytes(codes: np.ndarray, k: int) -> tuple[int, np.ndarray]:
     return bytes_, read[0] if len(read) == 1 else np.array(read).T.ravel()
 
 
-def quantised_vectors(x: np.ndarray, pieces: int, stages: int, bits: int, name: str) -> list[Point]:
+def quantiser_of(x: np.ndarray, stages: int, bits: int) -> Any:
+    """A residual quantiser of so many stages, learned from some of the vectors."""
+    import faiss
+
+    quantiser = faiss.ResidualQuantizer(x.shape[1], stages, bits)
+    quantiser.max_beam_size = TRAINING_BEAM
+    sample = max(SAMPLE, PER_ENTRY * 2**bits)
+    random = np.random.default_rng(0)
+    quantiser.train(x if len(x) <= sample else x[random.choice(len(x), sample, replace=False)])
+    return quantiser
+
+
+def first_stages(whole: Any, stages: int, bits: int) -> Any:
+    """The quantiser of the first stages alone: each was learned on what the earlier ones left."""
+    import faiss
+
+    part = faiss.ResidualQuantizer(whole.d, stages, bits)
+    books = faiss.vector_to_array(whole.codebooks)[: stages * 2**bits * whole.d]
+    faiss.copy_array_to_vector(books, part.codebooks)
+    part.is_trained, part.max_beam_size = True, BEAM
+    part.compute_codebook_tables()
+    return part
+
+
+def quantised_vectors(x: np.ndarray, pieces: int, quantiser: Any, bits: int, name: str) -> list[Point]:
     """A residual quantiser of the rows of x, `pieces` of which were one, with codebooks in several precisions."""
     import faiss
 
-    k, length = 2**bits, x.shape[1]
-    quantiser = faiss.ResidualQuantizer(length, stages, bits)
-    quantiser.train_type = faiss.ResidualQuantizer.Train_refine_codebook
-    sample = max(SAMPLE, PER_ENTRY * k)
-    random = np.random.default_rng(0)
-    quantiser.train(x if len(x) <= sample else x[random.choice(len(x), sample, replace=False)])
-    quantiser.max_beam_size = BEAM
+    k, stages = 2**bits, quantiser.M
     codes = faiss.unpack_bitstrings(quantiser.compute_codes(x), stages, bits).astype(np.uint16)
     stored = [through_bytes(each.reshape(-1, pieces), k) for each in codes.T]
-    entries = faiss.vector_to_array(quantiser.codebooks).reshape(-1, length)
+    entries = faiss.vector_to_array(quantiser.codebooks).reshape(-1, x.shape[1])
     points = []
     for precision in BOOK_BITS:
-        if precision == 16:
-            books, bytes_ = entries.astype(np.float16).astype(np.float32), 2 * entries.size
-        else:
-            columns, bytes_ = quantised(entries.T, precision, 0.0)
-            books = columns.T.astype(np.float32)
+        columns, bytes_ = quantised(entries.T, precision, 0.0)
+        books = columns.T.astype(np.float32)
         left = x.copy()
         for book, (_, read) in zip(np.split(books, stages), stored, strict=True):
             left -= book[read]
@@ -195,17 +212,14 @@ def residual_quantisers(matrix: np.ndarray, offset: float, length: int | None, s
     name = f"rows in pieces of {length}" if length else "columns"
     points = list[Point]()
     for bits in CODE_BITS:
-        tried, last = {0}, dict[int, float]()
-        for size in sizes:
-            for precision in BOOK_BITS[:2]:
-                per_stage = last.get(precision, 0.0)
-                stages = int(size / per_stage) if per_stage else 1
-                if stages in tried:
-                    continue
-                tried.add(stages)
-                found = quantised_vectors(x, len(x) // len(centred), stages, bits, name)
-                last = {p: point.size / stages for p, point in zip(BOOK_BITS, found, strict=True)}
-                points += found
+        per_stage = [len(x) * bits / 8 + 2**bits * (x.shape[1] * precision / 8 + SCALES) for precision in BOOK_BITS[:2]]
+        wanted = sorted({int(share * size / each) for size in sizes for each in per_stage for share in SPARED} - {0})
+        if wanted:
+            whole = quantiser_of(x, wanted[-1], bits)
+        for stages in wanted:
+            part = first_stages(whole, stages, bits)
+            points += quantised_vectors(x, len(x) // len(centred), part, bits, name)
+        print(f"{name}, {bits} bits: {len(wanted)} quantisers of {wanted[0]} to {wanted[-1]} stages", flush=True)
     return points
 
 
@@ -216,6 +230,7 @@ def face_rivals(matrix: np.ndarray, target: Target, sizes: Sequence[int]) -> dic
         "quantised SVD": list(svd_points(matrix, target, largest)),
         "semidiscrete": semidiscrete(matrix, target.offset, largest),
     }
+    print("quantised SVDs and semidiscrete decompositions are done", flush=True)
     if importlib.util.find_spec("faiss") is None:
         print("faiss is not installed: residual quantisers are left out")
         return found

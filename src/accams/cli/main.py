@@ -10,7 +10,22 @@ import typer
 
 from accams import __version__
 from accams.cli.fit import fit
-from accams.cli.options import Col, Data, Model, Output, Quantiles, Row, Std, Value
+from accams.cli.options import (
+    Col,
+    Data,
+    Json,
+    Likeness,
+    Model,
+    Number,
+    Output,
+    Quantiles,
+    Rated,
+    Row,
+    Side,
+    Std,
+    Titles,
+    Value,
+)
 from accams.cli.values import read
 from accams.errors import AccamsError
 
@@ -63,6 +78,72 @@ def predict(
     from accams.cli.tasks import predict_file
 
     predict_file(model, pairs, output, row, col, std, levels)
+
+
+@app.command()
+def recommend(
+    model: Model,
+    users: Annotated[list[str] | None, typer.Argument(help="Ids of users.", show_default=False)] = None,
+    rated: Rated = None,
+    n: Number = 10,
+    seen: Annotated[
+        Path | None,
+        typer.Option(help="The ratings the model was fitted to, where its file does not tell what users have seen."),
+    ] = None,
+    include_seen: Annotated[bool, typer.Option("--include-seen", help="Also what users have rated already.")] = False,
+    titles: Titles = None,
+    std: Annotated[bool, typer.Option("--std", help="Also standard deviations (bayes).")] = False,
+    quantile: Annotated[
+        float | None,
+        typer.Option(help="Order by this quantile of the rating, not by its mean: 0.1 plays safe (bayes)."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The best items for users, or for someone new.
+
+    For example: [bold]accams recommend model.accams 17 42 --titles movies.csv[/], or, for someone who was not in the
+    data, [bold]accams recommend model.accams --rated 260=5 --rated 1196=4[/].
+    """
+    from accams.cli.using import recommend_items
+
+    recommend_items(model, users or [], rated or [], n, seen, include_seen, titles, std, quantile, as_json)
+
+
+@app.command()
+def similar(
+    model: Model,
+    which: Annotated[str, typer.Argument(help="Id of an item (or user).", show_default=False)],
+    n: Number = 10,
+    side: Annotated[Side, typer.Option(help="What to compare.")] = Side.items,
+    by: Annotated[
+        Likeness,
+        typer.Option(help="weighted: by what labels mean; hamming: by how many labels are the same, as in the paper."),
+    ] = Likeness.weighted,
+    titles: Titles = None,
+    as_json: Json = False,
+) -> None:
+    """The items (or users) most like one of them."""
+    from accams.cli.using import similar_ones
+
+    similar_ones(model, which, n, side.value, by.value, titles, as_json)
+
+
+@app.command()
+def explain(
+    model: Model,
+    item: Annotated[str, typer.Argument(help="Id of an item.", show_default=False)],
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Id of a user.", show_default=False)] = None,
+    rated: Rated = None,
+    titles: Titles = None,
+    as_json: Json = False,
+) -> None:
+    """Why a prediction is what it is: which blocks of users and items add or take how much.
+
+    A model of many draws is explained through a small one distilled from it, which takes some seconds.
+    """
+    from accams.cli.using import explain_one
+
+    explain_one(model, user, item, rated or [], titles, as_json)
 
 
 @app.command()

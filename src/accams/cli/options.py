@@ -20,6 +20,20 @@ class ModelName(StrEnum):
     accams = "accams"
 
 
+class Side(StrEnum):
+    """What is compared."""
+
+    items = "items"
+    users = "users"
+
+
+class Likeness(StrEnum):
+    """How alike two items or users are."""
+
+    weighted = "weighted"
+    hamming = "hamming"
+
+
 def _option(name: str, text: str, default: str = "", panel: str | None = None, metavar: str | None = None) -> Any:
     """An option; `default` is what the estimators do without it."""
     shown = f"{text} [dim]\\[default: {default}][/]" if default else text
@@ -50,6 +64,19 @@ Row = Annotated[
 Col = Annotated[str | None, typer.Option("--col", help="Column with the column (item) ids.", rich_help_panel=DATA)]
 Value = Annotated[str | None, typer.Option("--value", help="Column with the values (ratings).", rich_help_panel=DATA)]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.", show_default=False)]
+
+# -- using a model -----------------------------------------------------------------------------------------------
+
+Number = Annotated[int, typer.Option("-n", help="How many.")]
+Rated = Annotated[
+    list[str] | None,
+    typer.Option(help="What someone new has rated: ITEM=VALUE, once for each item.", metavar="ITEM=VALUE"),
+]
+Titles = Annotated[
+    Path | None,
+    typer.Option(help="A table with names of items, such as movies.csv: ids in one column, titles in another."),
+]
+Json = Annotated[bool, typer.Option("--json", help="For machines: JSON to standard output.")]
 
 # -- fit: the data -----------------------------------------------------------------------------------------------
 

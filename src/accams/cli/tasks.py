@@ -30,7 +30,7 @@ CELLS = 2000  # at which a model is compared with a smaller one
 
 def evaluate_file(model_path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
     """Error of a model on a file."""
-    model = _estimator(model_path)
+    model = estimator(model_path)
     observations = Observations.from_file(data, row, col, value)
     if isinstance(model, BayesianACCAMS):
         prediction, covered = mean_and_coverage(model, observations)
@@ -58,7 +58,7 @@ def predict_file(
     quantiles: list[float] | None = None,
 ) -> None:  # fmt: skip
     """Predictions for a file of pairs, as CSV."""
-    model = _estimator(model_path)
+    model = estimator(model_path)
     if (std or quantiles) and not isinstance(model, BayesianACCAMS):
         raise InputError(
             f"{model_path} has no draws, which --std and --quantiles need: fit it with `accams fit --model bayes`"
@@ -93,7 +93,7 @@ def _columns(
 
 def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, weights: str, seed: int) -> None:
     """A model distilled into a small one, as a file."""
-    model, began, before = _estimator(model_path), perf_counter(), model_path.stat().st_size
+    model, began, before = estimator(model_path), perf_counter(), model_path.stat().st_size
     if not output.parent.is_dir():
         raise InputError(f"there is no folder {output.parent} to write {output.name} into")
     small = model.compress(max_bytes, ids=ids, weights=weights, random_state=seed)
@@ -166,7 +166,8 @@ def _fitted_rows(table: Table, model: Any) -> None:
     table.add_row("parameters", ", ".join(f"{k}={v!r}" for k, v in _changed(model).items()) or "defaults")
 
 
-def _estimator(path: Path) -> StencilEstimator:
+def estimator(path: Path) -> StencilEstimator:
+    """A model with ids."""
     model = load(path)
     if not isinstance(model, StencilEstimator):
         raise InputError(f"{path} holds stencils without ids, which only `accams info` can show")

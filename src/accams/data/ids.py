@@ -75,6 +75,24 @@ class Index:
         table = self._table
         return np.array([table.get(x, -1) for x in array.tolist()], dtype=np.int64)
 
+    def find(self, raw: ArrayLike) -> Positions:
+        """The same for ids as they come from elsewhere.
+
+        An array that holds one text holds all as text ("7" for 7): ids that differ only in that are the same.
+
+        Examples
+        --------
+        >>> Index([3, 7]).find(np.array(["7", "x"])).tolist()
+        [1, -1]
+        """
+        array = _object_array(list(raw)) if _changes(raw) else np.asarray(raw)  # type: ignore[arg-type]
+        kind, text = self.ids.dtype.kind, self.ids[:1].tolist()
+        if array.dtype.kind == "U" and kind == "i":
+            array = _object_array([_number(x) for x in array.tolist()])
+        elif array.dtype.kind in "iu" and kind == "O" and text and isinstance(text[0], str):
+            array = _object_array([str(x) for x in array.tolist()])
+        return self.positions(array)
+
     def __len__(self) -> int:
         return self.size
 
@@ -172,3 +190,9 @@ def _object_array(items: list[Any]) -> NDArray[Any]:
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
+
+
+def _number(text: str) -> Any:
+    """The whole number that is written so, or the text itself."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() and str(int(text)) == text else text

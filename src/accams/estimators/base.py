@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,12 @@ from accams.estimators.inputs import (
 from accams.estimators.params import Parameters
 from accams.model.codes import Codes
 from accams.model.stencils import StencilSum
+from accams.use.scoring import Seen
 
 if TYPE_CHECKING:
     from accams.estimators.small import StencilModel
+    from accams.use.explain import Explanation
+    from accams.use.guest import Guest
 
 
 class StencilEstimator(Parameters):
@@ -41,6 +44,7 @@ class StencilEstimator(Parameters):
     col_index_: Index
     value_range_: tuple[float, float]
     activity_: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+    seen_: Seen | None
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     clip: bool | tuple[float, float]
@@ -85,14 +89,18 @@ class StencilEstimator(Parameters):
         return -float(np.sqrt(np.average(error * error, weights=weights)))
 
     def save(
-        self, path: str | Path, *, ids: bool = True, coding: str = "auto", templates: str | float = "float32"
-    ) -> None:
+        self, path: str | Path, *, ids: bool = True, seen: bool | str = "auto", coding: str = "auto",
+        templates: str | float = "float32",
+    ) -> None:  # fmt: skip
         """Write the model to one file; `accams.load` reads it.
 
         Parameters
         ----------
         ids : bool
             False leaves out the ids: the loaded model then knows rows and columns by their positions.
+        seen : bool or "auto"
+            Whether the file tells which cells were observed, so that `recommend` can leave them out: about one byte for
+            each. "auto" keeps it with many draws, beside which it is little.
         coding : {"auto", "entropy", "packed"}
             Of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto" takes
             what is smaller.
@@ -102,7 +110,7 @@ class StencilEstimator(Parameters):
         from accams.estimators.files import save
 
         self._check_is_fitted()
-        save(self, path, ids, coding, templates)
+        save(self, path, ids, coding, templates, seen)
 
     def distill(
         self, max_bytes: int, *, weights: Any = "activity", random_state: Any = 0, n_threads: int | None = None,
@@ -175,6 +183,113 @@ class StencilEstimator(Parameters):
             raise InputError("refine begins with one stencil sum, and this model has many: compress it first")
         return StencilModel.of(self, refine(self.stencils_, towards(self, X, y, sample_weight), **how))
 
+    # -- use ----------------------------------------------------------------------------------------------
+
+    def recommend(
+        self, user: Any, n: int = 10, *, exclude_seen: bool = True, seen: Any = None, candidates: Any = None,
+        unknown: str = "error", return_std: bool = False, quantile: float | None = None,
+    ) -> Any:  # fmt: skip
+        """The best columns (items) for one row (user) or several.
+
+        Parameters
+        ----------
+        user : id, list or array of ids, DataFrame, or Guest
+            A DataFrame has the ids in its only column, or in the one that was called so when the model was fitted.
+        n : int
+            How many for each; fewer where there are no more.
+        exclude_seen : bool
+            Leave out what a row has observed already.
+        seen : pairs, DataFrame or Observations, optional
+            What has been observed, for a model that does not know it (small files do not).
+        candidates : list of column ids, optional
+            Choose among these alone.
+        unknown : {"error", "average"}
+            What to do with a row that the model does not know: refuse it, or take it for the average row.
+        return_std : bool
+            Also the standard deviation of an observation (models with draws).
+        quantile : float, optional
+            Order by this quantile of what would be observed rather than by its mean: 0.1 prefers what is surely good
+            to what is good on average (models with draws).
+
+        Returns
+        -------
+        Recommendations
+            Or, for a DataFrame, one of the same library, with columns rank, score, rule (and std).
+        """
+        from accams.estimators.using import recommendations
+
+        self._check_is_fitted()
+        how = exclude_seen, seen, candidates, unknown, return_std, quantile
+        return recommendations(self, user, n, *how)
+
+    def fold_in(self, history: Any, y: ArrayLike | None = None, *, side: str = "rows", n_draws: int = 32) -> Guest:
+        """A new row (user) from a handful of values, without fitting anything again.
+
+        Parameters
+        ----------
+        history : dict {column id: value}, pairs (column id, value), or column ids with their values `y`
+        side : {"rows", "cols"}
+            "cols" makes a new column of values at rows.
+        n_draws : int
+            Most draws that are used of a model with many.
+
+        Returns
+        -------
+        Guest
+            With `predict`, `recommend` and `explain` of its own; `recommend` and `explain` of the model take it too.
+        """
+        from accams.estimators.using import folded_in
+
+        self._check_is_fitted()
+        return folded_in(self, history, y, side, n_draws)
+
+    def update(self, X: Any, y: ArrayLike | None = None, *, random_state: Any = 0) -> Self:
+        """A model that has taken in rows with new observations, without fitting templates or columns again.
+
+        Parameters
+        ----------
+        X, y
+            As for `fit`: *all* observations of each row that is to change, old ones too, or of new rows, at columns
+            that the model knows. Rows that are not there stay as they are.
+        random_state : int
+            By which labels are drawn where there are many draws.
+
+        Returns
+        -------
+        A model of the same kind; this one stays as it is.
+        """
+        from accams.estimators.updating import updated
+
+        self._check_is_fitted()
+        return updated(self, X, y, random_state)  # type: ignore[no-any-return]
+
+    def similar(self, which: Any, n: int = 10, *, side: str = "cols", by: str = "weighted") -> list[tuple[Any, float]]:
+        """The columns (items) or rows (users) most like one of them, with how alike they are, the most similar first.
+
+        Parameters
+        ----------
+        which : id
+        side : {"cols", "rows"}
+        by : {"weighted", "hamming"}
+            "hamming" is the share of stencils, over all draws, in which both have the same label. "weighted" also looks
+            at how much labels differ in what they predict, each less its own level: 1 for the same, 0 for any two.
+        """
+        from accams.estimators.using import most_similar
+
+        self._check_is_fitted()
+        return most_similar(self, which, n, side, by)
+
+    def explain(self, user: Any, item: Any) -> Explanation:
+        """One prediction as a sum: the offset, one term for each stencil with who else is in its blocks, the rest.
+
+        A model with many draws explains itself through one small model distilled of them (which takes some seconds, the
+        first time); what the draws say beyond that is `remainder`.
+        """
+        from accams.estimators.using import explanation
+
+        self._check_is_fitted()
+        return explanation(self, user, item)
+
     def _sums(self) -> list[Codes]:
         """The stencil sums whose mean this model predicts."""
         return [self.stencils_.codes]
@@ -195,6 +310,7 @@ class StencilEstimator(Parameters):
         self.row_index_, self.col_index_ = observations.row_index, observations.col_index
         self.value_range_ = observations.value_range
         self.activity_ = activity(observations.counts(0)), activity(observations.counts(1))
+        self.seen_ = Seen(observations.row_starts, observations.cols)
         names = pair_names(X, y)
         self.n_features_in_ = observations.shape[1] if y is None and names is None else 2
         if names is not None:
@@ -223,6 +339,9 @@ class StencilEstimator(Parameters):
             return prediction
         low, high = self.value_range_ if self.clip is True else self.clip
         return np.clip(prediction, low, high)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: x for name, x in self.__dict__.items() if name not in ("_view", "_likeness")}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stencils_")

@@ -15,6 +15,7 @@ from accams.estimators.base import StencilEstimator
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.encoding import decoded, encoded_parameters
 from accams.estimators.id_files import pack_ids, unpack_ids
+from accams.estimators.seen_files import pack_seen, unpack_seen
 from accams.estimators.small import StencilModel
 from accams.model import container, file
 from accams.model.coding import decode_ints, encode_ints
@@ -26,15 +27,16 @@ SPARE = 32  # bytes, for numbers in the header that may become longer
 
 def save(
     estimator: StencilEstimator, path: str | Path, ids: bool = True, coding: str = "auto",
-    templates: str | float = "float32",
+    templates: str | float = "float32", seen: bool | str = "auto",
 ) -> None:  # fmt: skip
     """Write a fitted estimator: model, ids, parameters and what the fit reported."""
-    container.write_atomically(Path(path), to_bytes(estimator, ids, coding, templates))
+    container.write_atomically(Path(path), to_bytes(estimator, ids, coding, templates, seen))
 
 
 def to_bytes(
-    estimator: StencilEstimator, ids: bool = True, coding: str = "auto", templates: str | float = "float32"
-) -> bytes:
+    estimator: StencilEstimator, ids: bool = True, coding: str = "auto", templates: str | float = "float32",
+    seen: bool | str = "auto",
+) -> bytes:  # fmt: skip
     """The file, as `save` writes it."""
     names = getattr(estimator, "feature_names_in_", None)
     header: dict[str, Any] = {
@@ -52,9 +54,21 @@ def to_bytes(
     known = getattr(estimator, "activity_", None)
     if ids and known is not None and not isinstance(estimator, StencilModel):
         tensors["activity"] = encode_ints(np.rint(2.0 * np.log2(np.concatenate(known))).astype(np.int64))
+    if _keeps_seen(estimator, ids, seen):
+        header["n_seen"], tensors["seen"] = pack_seen(estimator.seen_)
     more, parts = estimator._more_to_save(coding, templates)
     stencils = estimator.stencils_ if templates == "float32" else estimator.stencils_.rounded(templates)
     return file.to_bytes(stencils, {**header, **more}, {**tensors, **parts}, coding)
+
+
+def _keeps_seen(estimator: StencilEstimator, ids: bool, seen: bool | str) -> bool:
+    """Whether the file tells which cells were observed."""
+    if seen not in (True, False, "auto"):
+        raise InputError(f"seen must be True, False or 'auto', not {seen!r}")
+    there = getattr(estimator, "seen_", None) is not None
+    if seen is True and not there:
+        raise InputError("this model does not know which cells were observed: save it with seen=False")
+    return there and (seen is True or (seen == "auto" and ids and isinstance(estimator, BayesianACCAMS)))
 
 
 def room_for_stencils(model: StencilEstimator, max_bytes: int, ids: bool) -> int:
@@ -108,6 +122,8 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     if "activity" in tensors:
         levels = decode_ints(tensors["activity"], sum(stencils.shape))
         estimator.activity_ = tuple(np.split(2.0 ** (levels / 2.0), [stencils.shape[0]]))  # type: ignore[assignment]
+    if "seen" in tensors:
+        estimator.seen_ = unpack_seen(tensors["seen"], int(header["n_seen"]), stencils.shape)
     if header.get("feature_names") is not None:
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     for name, value in header["training"].items():

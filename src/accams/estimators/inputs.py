@@ -60,7 +60,7 @@ def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[An
         rows, cols, _ = pairs.coo()
         return pairs.row_index.ids[rows], pairs.col_index.ids[cols]
     if is_frame(pairs):
-        table = _table(pairs)
+        table = table_of(pairs)
         row, col = pair_columns(table.columns, names)
         return table.get_column(row).to_numpy(), table.get_column(col).to_numpy()
     if _is_sparse(pairs):
@@ -100,7 +100,7 @@ def pair_names(X: Any, y: ArrayLike | None) -> NDArray[Any] | None:
     """The columns with row ids and column ids, where X is a table of pairs or of observations."""
     if not is_frame(X):
         return None
-    columns = _table(X).columns
+    columns = table_of(X).columns
     if y is None and not recognised(columns):
         return None
     names = pair_columns(columns)
@@ -132,17 +132,9 @@ def weights_of(raw: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
 
 
 def positions(index: Index, raw: NDArray[Any]) -> NDArray[np.int64]:
-    """The position of each id, -1 where it is not known.
-
-    An array that holds one text holds all as text ("7" for 7): ids that differ only in that are the same.
-    """
-    kind, text = index.ids.dtype.kind, index.ids[:1].tolist()
-    if raw.dtype.kind == "U" and kind == "i":
-        raw = _objects([_number(x) for x in raw.tolist()])
-    elif raw.dtype.kind in "iu" and kind == "O" and text and isinstance(text[0], str):
-        raw = _objects([str(x) for x in raw.tolist()])
+    """The position of each id, -1 where it is not known."""
     with _usable_ids():
-        return index.positions(raw)
+        return index.find(raw)
 
 
 def check_known(rows: Any, cols: Any, row_index: Index, col_index: Index, i: Any, j: Any) -> None:
@@ -186,7 +178,7 @@ def _from_pairs(X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Observ
 
 
 def _from_frame(X: Any, sample_weight: ArrayLike | None) -> Observations:
-    table = _table(X)
+    table = table_of(X)
     if recognised(table.columns):
         if sample_weight is not None:
             raise InputError("give the weights as a column: Observations.from_frame(table, weight='...')")
@@ -223,7 +215,7 @@ def _referring_to_observations() -> Iterator[None]:
         raise InputError(f"{error} to Observations.from_frame, and fit what it returns") from None
 
 
-def _table(X: Any) -> Any:
+def table_of(X: Any) -> Any:
     """X as a narwhals table."""
     import narwhals.stable.v1 as nw
     from narwhals.exceptions import DuplicateError
@@ -269,12 +261,6 @@ def _column(items: list[Any]) -> NDArray[Any]:
 
 def _objects(items: list[Any]) -> NDArray[Any]:
     return np.fromiter(items, dtype=object, count=len(items))
-
-
-def _number(text: str) -> Any:
-    """The whole number that is written so, or the text itself."""
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdecimal() and str(int(text)) == text else text
 
 
 def _is_sparse(X: Any) -> bool:

@@ -23,7 +23,11 @@ class StencilModel(StencilEstimator):
     stencils_ : StencilSum
     row_index_, col_index_, value_range_
         Ids and range of the training data.
+    sigma_ : float or None
+        How far observations are from what the model before it predicted, which tells how much new ones say.
     """
+
+    sigma_: float | None
 
     def __init__(self, clip: bool | tuple[float, float] = True) -> None:
         self.clip = clip
@@ -35,10 +39,11 @@ class StencilModel(StencilEstimator):
         made.stencils_ = stencils
         made.row_index_, made.col_index_ = model.row_index_, model.col_index_
         made.value_range_, made.n_features_in_ = model.value_range_, model.n_features_in_
-        made.activity_ = getattr(model, "activity_", None)  # known, but not saved
+        made.activity_, made.seen_ = (getattr(model, name, None) for name in ("activity_", "seen_"))  # not saved
+        made.sigma_ = getattr(model, "sigma_", None) or getattr(model, "train_rmse_", None)
         if hasattr(model, "feature_names_in_"):
             made.feature_names_in_ = model.feature_names_in_
         return made
 
     def _summary(self) -> dict[str, Any]:
-        return {"n_features_in_": self.n_features_in_}
+        return {"n_features_in_": self.n_features_in_, "sigma_": getattr(self, "sigma_", None)}

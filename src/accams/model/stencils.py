@@ -177,6 +177,12 @@ class StencilSum:
             raise InputError(f"this model has {len(self)} stencils, so it cannot be cut to {n_stencils}")
         return replace(self, stencils=self.stencils[:n_stencils])
 
+    def transposed(self) -> StencilSum:
+        """The same with rows for columns."""
+        turned = [Stencil(s.template.T, s.col_labels, s.row_labels, s.step) for s in self.stencils]
+        unseen, effects = (self.unseen_cols, self.unseen_rows), (self.col_effects, self.row_effects)
+        return StencilSum(self.shape[::-1], self.offset, tuple(turned), *unseen, *effects)
+
     def rounded(self, to: str | float) -> StencilSum:
         """A new sum with smaller templates.
 

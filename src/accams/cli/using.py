@@ -1,0 +1,139 @@
+"""recommend, similar and explain: read, call the library, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from accams.cli.tasks import estimator
+from accams.data.ids import Index
+from accams.data.readers import read_pairs
+from accams.data.sniff import is_number
+from accams.data.titles import read_titles, titled
+from accams.errors import InputError
+from accams.estimators.base import StencilEstimator
+from accams.use.guest import Guest
+
+out = Console()
+NAMED = 3  # members of a block
+
+
+def recommend_items(
+    path: Path, users: list[str], rated: list[str], n: int, seen: Path | None, include_seen: bool, titles: Path | None,
+    std: bool, quantile: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """The best items for some users, or for someone new."""
+    model = estimator(path)
+    names = names_of(titles, model.col_index_)
+    if bool(users) == bool(rated):
+        raise InputError("name the users, or what a new one has rated: --rated ITEM=VALUE")
+    pairs = None if seen is None else list(zip(*read_pairs(seen)[:2], strict=True))
+    asked: Any = guest_of(model, rated) if rated else ids_of(model.row_index_, users)
+    found = list(
+        model.recommend(asked, n, exclude_seen=not include_seen, seen=pairs, return_std=std, quantile=quantile)
+    )
+    lines = [
+        {"user": r.row, "rank": r.rank, "item": r.col, "title": names.get(r.col), "score": r.score, "std": r.std,
+         "rule": r.rule}
+        for r in found
+    ]  # fmt: skip
+    if as_json:
+        write_json(lines, drop=() if std else ("std",))
+        return
+    table = Table("user", "rank", "item", *(["title"] if names else []), "score", *(["std"] if std else []))
+    for line in lines:
+        optional = [[line["title"] or ""] if names else [], [f"{line['std']:.2f}"] if std else []]
+        first = [str(line["user"]) if line["rank"] == 1 else "", str(line["rank"]), str(line["item"])]
+        table.add_row(*first, *optional[0], f"{line['score']:.2f}", *optional[1])
+    out.print(table)
+
+
+def similar_ones(
+    path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool
+) -> None:  # fmt: skip
+    """What is most like an item or a user."""
+    model = estimator(path)
+    index = model.col_index_ if side == "items" else model.row_index_
+    names = names_of(titles, index)
+    [itself] = ids_of(index, [which])
+    found = model.similar(itself, n, side=side, by=by)
+    if as_json:
+        write_json([{"id": x, "title": names.get(x), "similarity": score} for x, score in found])
+        return
+    title = f"most similar to {names.get(itself, itself)}"
+    table = Table("id", *(["title"] if names else []), "similarity", title=title, title_justify="left")
+    for x, score in found:
+        table.add_row(str(x), *([names.get(x, "")] if names else []), f"{score:.3f}")
+    out.print(table)
+
+
+def explain_one(
+    path: Path, user: str | None, item: str, rated: list[str], titles: Path | None, as_json: bool
+) -> None:  # fmt: skip
+    """Why one prediction is what it is."""
+    model = estimator(path)
+    names = names_of(titles, model.col_index_)
+    if (user is None) == (not rated):
+        raise InputError("name the user (--user), or what a new one has rated: --rated ITEM=VALUE")
+    [column] = ids_of(model.col_index_, [item])
+    why = model.explain(guest_of(model, rated) if user is None else ids_of(model.row_index_, [user])[0], column)
+    rest = {"effects": why.effects, "beyond the small model": why.remainder, "clipping": why.clipping}
+    if as_json:
+        terms = [
+            {"stencil": t.stencil, "value": t.value, "users": list(t.row_block.members), "n_users": t.row_block.size,
+             "items": list(t.col_block.members), "n_items": t.col_block.size}
+            for t in why.terms
+        ]  # fmt: skip
+        write_json({"prediction": why.prediction, "offset": why.offset, "terms": terms, **rest})
+        return
+    title = f"{why.prediction:.2f} for {why.row} and {names.get(column, column)}"
+    table = Table("adds", "stencil", "users like", "on items like", title=title, title_justify="left")
+    table.add_row(f"{why.offset:+.2f}", "", "all", "all: the average")
+    shown = why.largest()
+    for term in shown:
+        people = f"{_some(term.row_block.members)} ({term.row_block.size:,})"
+        items = f"{_some(titled(names, term.col_block.members))} ({term.col_block.size:,})"
+        table.add_row(f"{term.value:+.2f}", str(term.stencil), people, items)
+    left = [term.value for term in why.terms if term not in shown]
+    rest = {f"{len(left)} more stencils": sum(left), **rest}
+    for name, value in rest.items():
+        if round(value, 2):
+            table.add_row(f"{value:+.2f}", "", "", name)
+    out.print(table)
+
+
+def guest_of(model: StencilEstimator, rated: list[str]) -> Guest:
+    """Someone new, from ITEM=VALUE."""
+    parts = [each.rpartition("=") for each in rated]
+    for each, (item, _, value) in zip(rated, parts, strict=True):
+        if not item or not is_number(value):
+            raise InputError(f"--rated takes ITEM=VALUE, such as 260=5, not {each!r}")
+    return model.fold_in(ids_of(model.col_index_, [part[0] for part in parts]), [float(part[2]) for part in parts])
+
+
+def ids_of(index: Index, texts: list[str]) -> list[Any]:
+    """The ids that are written so; what is no id stays as it is."""
+    found = index.find(np.array(texts, str))
+    return [text if p < 0 else index.ids[p : p + 1].tolist()[0] for text, p in zip(texts, found.tolist(), strict=True)]
+
+
+def names_of(titles: Path | None, index: Index) -> dict[Any, str]:
+    """The names of ids, if there is a file of them."""
+    return {} if titles is None else read_titles(titles, index)
+
+
+def write_json(what: Any, drop: tuple[str, ...] = ()) -> None:
+    """For machines."""
+    if isinstance(what, list):
+        what = [{k: v for k, v in each.items() if k not in drop} for each in what]
+    sys.stdout.write(json.dumps(what, indent=2, default=str) + "\n")
+
+
+def _some(names: Any) -> str:
+    return ", ".join(map(str, list(names)[:NAMED]))

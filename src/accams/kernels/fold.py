@@ -1,0 +1,110 @@
+"""New rows for a stencil sum that stays as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accams.kernels.jit import kernel
+
+
+@kernel
+def fold_rows(
+    lo, hi, begins, cols, values, col_codes, flat, starts, widths, heights, log_prior, offset, col_effects, noise,
+    effect_variance, n_passes, uniforms, profiles, first, effects, labels, certain,
+):  # fmt: skip
+    """Probabilities of labels for the rows [lo, hi) from their observations, stencil by stencil, again and again.
+
+    Row u has the observations begins[u] .. begins[u + 1], with columns `cols` and `values`. In each step one stencil's
+    label is taken out, and its probabilities are set to what the prior and the rest of the sum (by its expectation)
+    make of them: mean-field coordinate ascent. It begins with the average row. `noise` is the variance of an
+    observation. Results: profiles[u, first ...] = expected lines of the templates, effects[u] = the row's effect,
+    labels[u] and certain[u] = the most probable label of each stencil and its probability; with `uniforms` (row,
+    stencil) between 0 and 1, labels are drawn by them instead.
+    """
+    n_stencils = starts.size
+    widest, highest = 1, 1
+    for s in range(n_stencils):
+        widest, highest = max(widest, widths[s]), max(highest, heights[s])
+    L, N, score, present = np.empty(widest), np.empty(widest), np.empty(highest), np.empty(widest, np.int64)
+    for u in range(lo, hi):
+        h = begins[u + 1] - begins[u]
+        left = np.empty(h)
+        own = np.empty((n_stencils, h), np.int64)
+        profile = profiles[u, first:]
+        for p in range(h):
+            j = cols[begins[u] + p]
+            left[p] = values[begins[u] + p] - offset
+            if col_effects.size:
+                left[p] -= col_effects[j]
+            for s in range(n_stencils):
+                own[s, p] = col_codes[j, s]
+        place = 0
+        for s in range(n_stencils):
+            average = starts[s] + (heights[s] - 1) * widths[s]
+            for c in range(widths[s]):
+                profile[place + c] = flat[average + c]
+            for p in range(h):
+                left[p] -= profile[place + own[s, p]]
+            place += widths[s]
+        effects[u] = 0.0
+        for step in range(n_passes):
+            if effect_variance > 0.0:
+                total = 0.0
+                for p in range(h):
+                    total += left[p] + effects[u]
+                before, effects[u] = effects[u], total / (h + noise / effect_variance)
+                for p in range(h):
+                    left[p] += before - effects[u]
+            place, at = 0, 0
+            for s in range(n_stencils):
+                line, k, begin, width = profile[place : place + widths[s]], heights[s] - 1, starts[s], widths[s]
+                L[:width] = 0.0
+                N[:width] = 0.0
+                for p in range(h):
+                    left[p] += line[own[s, p]]
+                    L[own[s, p]] += left[p]
+                    N[own[s, p]] += 1.0
+                here = 0
+                for c in range(width):
+                    if N[c] > 0.0:
+                        present[here] = c
+                        here += 1
+                best = -np.inf
+                for a in range(k):
+                    total = 0.0
+                    for q in range(here):
+                        c = present[q]
+                        t = flat[begin + a * width + c]
+                        total += (N[c] * t - 2.0 * L[c]) * t
+                    score[a] = log_prior[at + a] - 0.5 * total / noise
+                    if score[a] > best:
+                        best, labels[u, s] = score[a], a
+                total = 0.0
+                for a in range(k):
+                    score[a] = np.exp(score[a] - best)
+                    total += score[a]
+                if uniforms.shape[0]:
+                    labels[u, s] = _drawn(score[:k], uniforms[u, s] * total)
+                certain[u, s] = score[labels[u, s]] / total
+                last = step == n_passes - 1  # until then, only what the observations see is wanted
+                for q in range(width if last else here):
+                    c = q if last else present[q]
+                    expected = 0.0
+                    for a in range(k):
+                        expected += score[a] * flat[begin + a * width + c]
+                    line[c] = expected / total
+                for p in range(h):
+                    left[p] -= line[own[s, p]]
+                place += width
+                at += heights[s]
+
+
+@kernel
+def _drawn(weights, target):
+    """The first label whose cumulated weight exceeds the target."""
+    total = 0.0
+    for a in range(weights.size - 1):
+        total += weights[a]
+        if total > target:
+            return a
+    return weights.size - 1

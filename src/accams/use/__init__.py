@@ -1,0 +1,1 @@
+"""What can be done with a model once it is there: recommend, fold in, compare, explain."""

@@ -1,0 +1,112 @@
+"""New rows from a handful of observations, without fitting anything again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.model.codes import THREADS, Codes
+from accams.use.scoring import Floats, Positions, Sums
+
+PASSES = 4  # over all stencils; more change next to nothing
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Rows that a model has not been fitted to.
+
+    Attributes
+    ----------
+    profiles : array (row, ...)
+        What each row's line of every template is expected to be, laid out as `Sums.places` says.
+    constants : array (row, sum)
+        Each sum's offset and the row's effect in it.
+    labels, certain : lists of arrays (row, stencil), one for each sum
+        The most probable label of each stencil, and how probable it is.
+    """
+
+    profiles: Floats
+    constants: Floats
+    labels: list[NDArray[np.int64]]
+    certain: list[Floats]
+
+    def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
+        """Mean and variance over the sums at these columns (-1: the average one), for one of the rows."""
+        draws = np.empty((len(sums.codes), len(columns)))
+        for d, codes in enumerate(sums.codes):
+            begins = sums.places[d] + np.cumsum(codes.widths) - codes.widths
+            draws[d] = self.constants[row, d] + self.profiles[row][begins + codes.cols[columns]].sum(axis=1)
+            if codes.col_effects is not None:
+                draws[d] += codes.col_effects[columns]
+        return draws.mean(axis=0), draws.var(axis=0)
+
+    def in_units(self, sums: Sums) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Profiles and constants as a catalogue scores them."""
+        constants = self.constants - sums.codes[0].offset
+        return tuple(np.rint(x / sums.unit).astype(np.int32) for x in (self.profiles, constants))  # type: ignore[return-value]
+
+
+def fold(
+    sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None
+) -> Folded:
+    """Rows with the observations begins[u] .. begins[u + 1], at known columns, with so much noise.
+
+    With a seed, labels are drawn by their probabilities rather than the most probable ones taken.
+    """
+    from accams.kernels.fold import fold_rows
+
+    n = len(begins) - 1
+    profiles, effects = np.empty((n, int(sums.places[-1]))), np.zeros((len(sums.codes), n))
+    labels = [np.zeros((n, len(codes.starts)), np.int64) for codes in sums.codes]
+    certain = [np.ones((n, len(codes.starts))) for codes in sums.codes]
+
+    def run(which: range, lo: int, hi: int) -> None:
+        for d in which:
+            run_one(d, lo, hi)
+
+    def run_one(d: int, lo: int, hi: int) -> None:
+        codes = sums.codes[d]
+        variance = 0.0 if codes.row_effects is None else _variance(codes.row_effects)
+        col_effects = np.zeros(0, np.float32) if codes.col_effects is None else codes.col_effects
+        fold_rows(
+            lo, hi, begins, cols, values, codes.cols, codes.flat, codes.starts, codes.widths, *sums.label_priors[d],
+            codes.offset, col_effects, noise * noise, variance, PASSES, _uniforms(seed, d, labels[d].shape), profiles,
+            sums.places[d], effects[d], labels[d], certain[d],
+        )  # fmt: skip
+
+    if len(sums.codes) > 1:
+        THREADS.map(lambda lo, hi: run(range(lo, hi), 0, n), _pieces(len(sums.codes)))
+    else:
+        THREADS.map(lambda lo, hi: run(range(1), lo, hi), _pieces(n))
+    offsets = np.array([codes.offset for codes in sums.codes])
+    return Folded(profiles, effects.T + offsets, labels, certain)
+
+
+def label_priors(codes: Codes) -> tuple[Positions, Floats]:
+    """How many lines each template has, with the average, and the logarithm of how frequent each row label is."""
+    heights = np.diff(np.append(codes.starts, len(codes.flat))) // codes.widths
+    found = [np.zeros(0)]
+    for s, k in enumerate((heights - 1).tolist()):
+        counts = np.bincount(codes.rows[:-1, s], minlength=k + 1)[:k] + 1.0 / k
+        found.append(np.append(np.log(counts / counts.sum()), -np.inf))
+    return heights.astype(np.int64), np.concatenate(found)
+
+
+def _uniforms(seed: int | None, d: int, shape: tuple[int, ...]) -> Floats:
+    """Random numbers of one sum, or none."""
+    return np.zeros((0, 0)) if seed is None else np.random.default_rng([seed, d]).random(shape)
+
+
+def _variance(effects: NDArray[np.floating]) -> float:
+    """Mean square of the effects of all rows that have one."""
+    there = effects[effects != 0].astype(np.float64)
+    return float(np.mean(np.square(there))) if len(there) else 0.0
+
+
+def _pieces(n: int) -> list[tuple[int, int]]:
+    """So many things in as many ranges as there are threads."""
+    cuts = np.linspace(0, n, min(n, THREADS.n_threads) + 1).round().astype(int).tolist()
+    return list(pairwise(cuts)) or [(0, 0)]

@@ -1,0 +1,229 @@
+"""All columns scored for one row after another, without ever holding the matrix of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.model.codes import THREADS, Codes
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+GROUPS = 32  # of stencils that are looked up at a time: their tables stay in the fastest memory
+ENTRIES = 256  # at most in the table of a group, unless one stencil alone has more
+TOP = 2.0**29  # scores in units are at most so large
+PROFILE_BYTES = 1 << 24  # of the profiles of a batch of rows
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Several stencil sums that count equally: the draws of a posterior, or one model alone.
+
+    Attributes
+    ----------
+    codes : sequence of Codes
+    shares : sequence of arrays or None
+        For each sum the probabilities of the rows' labels, to be used in place of the labels, if there are any.
+    """
+
+    codes: Sequence[Codes]
+    shares: Sequence[NDArray[np.uint8] | None]
+
+    @cached_property
+    def places(self) -> Positions:
+        """Where each sum's numbers begin in a profile, and its length."""
+        return np.cumsum([0, *(int(each.widths.sum()) for each in self.codes)])
+
+    @cached_property
+    def unit(self) -> float:
+        """What whole numbers are multiples of."""
+        largest = max((self._largest(each) for each in self.codes), default=0.0)
+        return largest / TOP if largest > 0 else 1.0
+
+    @cached_property
+    def flat(self) -> list[Ints]:
+        """The templates of each sum in units."""
+        return [np.rint(each.flat / self.unit).astype(np.int32) for each in self.codes]
+
+    @cached_property
+    def label_priors(self) -> list[tuple[Positions, Floats]]:
+        """Of each sum, what is known of a row before anything is seen of it (`fold.label_priors`)."""
+        from accams.use.fold import label_priors
+
+        return [label_priors(each) for each in self.codes]
+
+    def _largest(self, codes: Codes) -> float:
+        """The largest score that there can be, without the offset that all sums have in common."""
+        stencils = np.maximum.reduceat(np.abs(codes.flat), codes.starts).sum() if len(codes.starts) else 0.0
+        effects = (np.abs(each).max() for each in (codes.row_effects, codes.col_effects) if each is not None)
+        return float(stencils + sum(effects) + abs(codes.offset - self.codes[0].offset))
+
+    def profiles(self, rows: Positions) -> tuple[Ints, Ints]:
+        """The profiles of these rows in units, and their constants, one for each sum."""
+        from accams.kernels.score import gather_profiles
+
+        profiles = np.empty((len(rows), self.places[-1]), np.int32)
+        constants = np.empty((len(rows), len(self.codes)))
+        for d, (codes, shares) in enumerate(zip(self.codes, self.shares, strict=True)):
+            if shares is None:
+                gather_profiles(rows, codes.rows, self.flat[d], codes.starts, codes.widths, self.places[d], profiles)
+            else:
+                part = slice(self.places[d], self.places[d + 1])
+                profiles[:, part] = self._units(expected_lines(codes, shares[rows].astype(np.float64)))
+            constants[:, d] = codes.offset - self.codes[0].offset
+            if codes.row_effects is not None:
+                constants[:, d] += codes.row_effects[rows]
+        return profiles, self._units(constants)
+
+    def _units(self, numbers: Floats) -> Ints:
+        return np.rint(numbers / self.unit).astype(np.int32)
+
+
+def expected_lines(codes: Codes, shares: Floats) -> Floats:
+    """Profiles from probabilities (or any weights) of labels: those of all stencils side by side, a line per row."""
+    parts, at = [np.zeros((len(shares), 0))], 0
+    for s in range(len(codes.starts)):
+        template = codes.template(s)
+        own = shares[:, at : at + len(template)]
+        parts.append(own @ template / own.sum(axis=1, keepdims=True))
+        at += len(template)
+    return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Which columns each row has observed: columns[starts[i]] .. columns[starts[i + 1]] are those of row i."""
+
+    starts: Positions
+    columns: NDArray[np.integer[Any]]
+
+    def of(self, rows: Positions) -> tuple[Positions, Positions]:
+        """The same for some rows alone; none for row -1.
+
+        Examples
+        --------
+        >>> starts, columns = Seen(np.array([0, 2, 3]), np.array([4, 7, 5])).of(np.array([1, -1, 0]))
+        >>> starts.tolist(), columns.tolist()
+        ([0, 1, 1, 3], [5, 4, 7])
+        """
+        counts = np.where(rows < 0, 0, np.diff(self.starts)[rows])
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        inner = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        return starts, self.columns[np.repeat(self.starts[:-1][rows], counts) + inner].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Columns laid out for scoring: their labels in pairs of stencils, block by block.
+
+    Attributes
+    ----------
+    sums : Sums
+    columns : positions
+        The columns that are scored.
+    places, widths : arrays (block, group, 2)
+        Where the numbers of a group's two stencils begin in a profile (-1: no stencil), and how many there are.
+    owner : array (block,)
+        Which sum a block belongs to.
+    codes : array (block, column, group)
+        Which entry of each group's table is a column's.
+    base : array (sum, column)
+        Effects of the columns in units; empty if no sum has any.
+    """
+
+    sums: Sums
+    columns: Positions
+    places: Positions
+    widths: Positions
+    owner: Positions
+    codes: NDArray[np.uint16] | NDArray[np.uint32]
+    base: Ints
+
+    @classmethod
+    def of(cls, sums: Sums, columns: Positions) -> Catalogue:
+        """For these columns of the model."""
+        blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths)]
+        places = np.full((len(blocks), GROUPS, 2), -1, np.int64)
+        widths = np.zeros((len(blocks), GROUPS, 2), np.int64)
+        widest = max((int(codes.widths.max(initial=1)) for codes in sums.codes), default=1)
+        codes = np.zeros((len(blocks), len(columns), GROUPS), np.uint16 if widest <= 1 << 16 else np.uint32)
+        for b, (d, block) in enumerate(blocks):
+            of = sums.codes[d]
+            begins = sums.places[d] + np.cumsum(of.widths) - of.widths
+            for g, group in enumerate(block):
+                for side, s in enumerate(group):
+                    places[b, g, side], widths[b, g, side] = begins[s], of.widths[s]
+                    codes[b, :, g] = codes[b, :, g] * of.widths[s] + of.cols[columns, s]
+        owner = np.array([d for d, _ in blocks], np.int64)
+        return cls(sums, columns, places, widths, owner, codes, _base(sums, columns))
+
+    def places_of(self, rows: Positions, seen: Seen | None) -> tuple[Positions, Positions]:
+        """What these rows have seen, by place among the columns; -1 where it is not there."""
+        if seen is None:
+            return np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int64)
+        starts, columns = seen.of(rows)
+        place = np.full(int(max(self.columns.max(initial=0), columns.max(initial=0))) + 1, -1, np.int64)
+        place[self.columns] = np.arange(len(self.columns))
+        return starts, place[columns]
+
+    def best(
+        self, rows: Positions, n: int, seen: tuple[Positions, Positions], noise: Floats | None = None,
+        lower: float = 0.0,
+    ) -> Positions:  # fmt: skip
+        """The best `n` of the columns for each row, as an array (row, n): positions in the matrix, -1 for want of more.
+
+        `seen` are the columns to leave out: where each row's begin, and their places among `columns` (or -1). The
+        order is by the mean over the sums, less `lower` standard deviations, to which each row's `noise` (a variance)
+        contributes.
+        """
+        found = np.empty((len(rows), n), np.int64)
+        batch = max(1, PROFILE_BYTES // (4 * int(self.sums.places[-1]) + 8))
+        for lo in range(0, len(rows), batch):
+            part = slice(lo, lo + batch)
+            profiles, constants = self.sums.profiles(rows[part])
+            starts = seen[0][lo : lo + len(profiles) + 1]
+            own = None if noise is None else noise[part]
+            found[part] = self.best_of(profiles, constants, n, (starts, seen[1]), own, lower)
+        return found
+
+    def best_of(
+        self, profiles: Ints, constants: Ints, n: int, seen: tuple[Positions, Positions], noise: Floats | None,
+        lower: float,
+    ) -> Positions:  # fmt: skip
+        """The same for rows that are known by their profiles."""
+        from accams.kernels.score import best_columns
+
+        found = np.empty((len(profiles), min(n, len(self.columns))), np.int64)
+        noise = np.zeros(len(profiles)) if noise is None else noise
+        tables = profiles, constants, self.places, self.widths, self.owner, self.codes, self.base
+        ranges = THREADS.split_evenly(len(profiles), self.codes.size + 1)
+        THREADS.run(best_columns, ranges, *tables, self.sums.unit, noise, lower, *seen, found)
+        known = np.where(found >= 0, self.columns[found], -1) if len(self.columns) else found
+        more = np.full((len(known), n - known.shape[1]), -1, np.int64)
+        return np.concatenate([known, more], axis=1)
+
+
+def _blocks(widths: Positions) -> list[list[list[int]]]:
+    """Stencils in groups of at most two whose table is small, and groups in blocks."""
+    groups = list[list[int]]()
+    for s, width in enumerate(widths.tolist()):
+        last = groups[-1] if groups else []
+        if len(last) == 1 and widths[last[0]] * width <= ENTRIES:
+            last.append(s)
+        else:
+            groups.append([s])
+    return [groups[lo : lo + GROUPS] for lo in range(0, len(groups), GROUPS)]
+
+
+def _base(sums: Sums, columns: Positions) -> Ints:
+    if all(codes.col_effects is None for codes in sums.codes):
+        return np.zeros((0, len(columns)), np.int32)
+    none = np.zeros(len(columns))
+    effects = [none if codes.col_effects is None else codes.col_effects[columns] for codes in sums.codes]
+    return np.rint(np.array(effects) / sums.unit).astype(np.int32)

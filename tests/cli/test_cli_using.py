@@ -1,0 +1,116 @@
+"""`accams recommend`, `similar` and `explain`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import done_well, invoked, refusal
+
+import accams
+
+
+@pytest.fixture(scope="module")
+def titles(posterior: Path) -> Path:
+    path = posterior.parent / "titles.csv"
+    path.write_text("id,title\n" + "".join(f'film {f},"The {f}th"\n' for f in range(30)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model whose ids are numbers and whose file does not tell what was seen."""
+    folder = tmp_path_factory.mktemp("numbered")
+    lines = [f"{u},{f},{(u * f) % 5 + 1}" for u in range(10) for f in range(8) if (u + f) % 3]
+    (folder / "ratings.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    done_well("fit", folder / "ratings.csv", "-o", folder / "m.accams", "--model", "accams", "-s", "2", "-k", "2")
+    return folder / "m.accams"
+
+
+def from_json(*args):
+    done = invoked(*args, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_recommend(posterior, titles):
+    shown = done_well("recommend", posterior, "u1", "u2", "-n", "3", "--titles", titles, "--std")
+    assert "u1" in shown
+    assert "th" in shown
+    found = from_json("recommend", posterior, "u1", "u2", "-n", "3", "--titles", titles)
+    assert [(line["user"], line["rank"]) for line in found] == [(u, r) for u in ("u1", "u2") for r in (1, 2, 3)]
+    model = accams.load(posterior)
+    expected = model.recommend(["u1", "u2"], 3)
+    assert [line["item"] for line in found] == expected.cols.tolist()
+    assert [line["score"] for line in found] == expected.scores.tolist()
+    assert found[0]["title"] == f"The {found[0]['item'].removeprefix('film ')}th"
+    assert "std" not in found[0]
+
+
+def test_recommend_to_someone_new(posterior):
+    found = from_json("recommend", posterior, "--rated", "film 0=4.5", "--rated", "film 1=2", "-n", "4", "--std")
+    assert all(int(line["item"].removeprefix("film ")) % 2 == 0 for line in found)  # of the kind that was liked
+    assert all(line["std"] > 0 for line in found)
+    careful = from_json("recommend", posterior, "u1", "--quantile", "0.1", "--include-seen")
+    assert len(careful) == 10
+
+
+def test_numbers_are_ids_too(numbered):
+    found = from_json("recommend", numbered, "3", "--seen", numbered.parent / "ratings.csv")
+    assert {line["item"] for line in found} == {0, 3, 6}
+    assert found[0]["user"] == 3
+    assert from_json("recommend", numbered, "--rated", "1=3", "-n", "1")[0]["item"] != 1
+    assert from_json("similar", numbered, "1", "-n", "2")[0]["id"] != 1
+    assert (
+        from_json("explain", numbered, "1", "--user", "3")["prediction"] == accams.load(numbered).predict([(3, 1)])[0]
+    )
+
+
+def test_similar(posterior, titles):
+    assert "most similar to The 4th" in done_well("similar", posterior, "film 4", "--titles", titles)
+    found = from_json("similar", posterior, "film 4", "-n", "5", "--titles", titles)
+    assert all(int(line["id"].removeprefix("film ")) % 2 == 0 for line in found)
+    assert found[0]["title"].startswith("The ")
+    users = from_json("similar", posterior, "u3", "--side", "users", "--by", "hamming")
+    assert all(line["id"].startswith("u") for line in users)
+    assert "most similar to u3" in done_well("similar", posterior, "u3", "--side", "users")
+
+
+def test_explain(posterior, titles):
+    shown = done_well("explain", posterior, "film 4", "-u", "u3", "--titles", titles)
+    assert "for u3 and The 4th" in shown
+    assert "the average" in shown
+    found = from_json("explain", posterior, "film 4", "-u", "u3")
+    parts = [found["offset"], *(term["value"] for term in found["terms"])]
+    parts += [found["effects"], found["beyond the small model"], found["clipping"]]
+    assert sum(parts) == pytest.approx(found["prediction"])
+    assert "for guest" in done_well("explain", posterior, "film 4", "--rated", "film 2=4")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("recommend", "u99"), "there is no row 'u99' in this model; the nearest ids are 'u9'"),
+        (("recommend",), "name the users, or what a new one has rated"),
+        (("recommend", "u1", "--rated", "film 0=4"), "name the users, or what a new one has rated"),
+        (("recommend", "--rated", "film 0"), "--rated takes ITEM=VALUE, such as 260=5, not 'film 0'"),
+        (("recommend", "--rated", "film 0=44"), "there is a value 44, but"),
+        (("recommend", "u1", "-n", "0"), "n must be"),
+        (("similar", "film 99"), "no column 'film 99'"),
+        (("explain", "film 1"), "name the user (--user)"),
+        (("explain", "film 99", "-u", "u1"), "no column 'film 99'"),
+    ],
+)
+def test_refusals(posterior, args, message):
+    command, *rest = args
+    assert message in refusal(command, posterior, *rest)
+
+
+def test_titles_that_do_not_match(posterior, tmp_path):
+    (tmp_path / "t.csv").write_text("id,title\n1,Heat\n")
+    assert "does not match the model" in refusal("similar", posterior, "film 1", "--titles", tmp_path / "t.csv")
+
+
+def test_a_file_that_does_not_tell_what_was_seen(numbered):
+    assert "pass seen=" in refusal("recommend", numbered, "3")

@@ -1,0 +1,65 @@
+"""Names for ids."""
+
+from __future__ import annotations
+
+import gzip
+
+import pandas as pd
+import pytest
+
+from accams import InputError
+from accams.data.ids import Index
+from accams.data.titles import read_titles, titled
+from accams.errors import AccamsError
+
+NUMBERS, TEXTS = Index([1, 2, 7]), Index(["a", "b", "1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "index", "expected"),
+    [
+        ("movieId,title,genres\n1,Heat,Crime\n2,\"Fly, The\",Horror\n9,Other,\n", NUMBERS, {1: "Heat", 2: "Fly, The"}),
+        ("1::Heat (1995)::Crime|Drama\n2::Am\u00e9lie::Comedy\n", NUMBERS, {1: "Heat (1995)", 2: "Am\u00e9lie"}),
+        ("1|Heat|01-Jan-1995||x|0|1\n7|Fly|01-Jan-1996||x|1|1\n", NUMBERS, {1: "Heat", 7: "Fly"}),
+        ("year\tname\tid\n1995\tHeat\t7\n2\tFly\t1\n", NUMBERS, {7: "Heat", 1: "Fly"}),
+        ("a,Heat\nb,Fly\nz,Other\n", TEXTS, {"a": "Heat", "b": "Fly"}),
+        ("id,title\n1,Heat\n2,\n", TEXTS, {"1": "Heat"}),
+        ("code,label,number\na,Heat,1\nb,Fly,2\n", TEXTS, {"a": "Heat", "b": "Fly"}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_tables_of_titles(text, index, expected, encoding, tmp_path):
+    (tmp_path / "movies").write_bytes(text.encode(encoding))
+    assert read_titles(tmp_path / "movies", index) == expected
+
+
+def test_packed_and_parquet(tmp_path):
+    with gzip.open(tmp_path / "m.csv.gz", "wt") as file:
+        file.write("id,title\n1,Heat\n2,Fly\n")
+    pd.DataFrame({"id": [1, 2], "title": ["Heat", "Fly"]}).to_parquet(tmp_path / "m.parquet")
+    for name in ("m.csv.gz", "m.parquet"):
+        assert read_titles(tmp_path / name, NUMBERS) == {1: "Heat", 2: "Fly"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,title\n100,Heat\n200,Fly\n", "does not match the model: no column of it has ids such as 1"),
+        ("id,year\n1,1995\n2,1996\n", "no column of names beside the ids: call it title"),
+        ("", "empty"),
+        ("one\ntwo\n", "one cell only"),
+    ],
+)
+def test_what_does_not_match(text, message, tmp_path):
+    (tmp_path / "movies.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_titles(tmp_path / "movies.csv", NUMBERS)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(AccamsError, match="there is no file"):
+        read_titles(tmp_path / "movies.csv", NUMBERS)
+
+
+def test_titled():
+    assert list(titled({1: "Heat"}, [1, 2])) == ["Heat", "2"]
