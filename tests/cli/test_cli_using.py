@@ -88,6 +88,15 @@ def test_explain(posterior, titles):
     assert "for guest" in done_well("explain", posterior, "film 4", "--rated", "film 2=4")
 
 
+def test_hierarchy(posterior, titles):
+    shown = done_well("hierarchy", posterior, "--depth", "1", "--branches", "2", "--titles", titles)
+    assert shown.startswith("30 The ")
+    found = from_json("hierarchy", posterior, "--depth", "1", "--branches", "2", "--titles", titles)
+    kinds = [{int(x.split()[1].removesuffix("th")) % 2 for x in child["members"]} for child in found["children"]]
+    assert sorted(map(list, kinds)) == [[0], [1]]
+    assert from_json("hierarchy", posterior, "--side", "users", "--active", "2")["size"] == 40
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

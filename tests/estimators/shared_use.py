@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from typing import Any
 
@@ -307,6 +308,48 @@ class UseTests:
         assert why.total() == why.prediction == guest.predict(["item 09"])[0]
         assert why == guest.explain("item 09")
 
+    # -- hierarchy -----------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("side", ["items", "users"])
+    @pytest.mark.parametrize("branches", [2, None])
+    def test_a_tree_parts_what_there_is(self, model: Any, side: str, branches: Any) -> None:
+        root = model.hierarchy(2, side, branches=branches, least=1, members=100)
+        index = model.col_index_ if side == "items" else model.row_index_
+        assert set(root.members) == set(index.ids)
+        codes = model._view.explainer.stencils.codes
+        labels = (codes.rows, codes.cols)[side == "items"]
+        for depth, node in root.walk():
+            assert len(node.members) == node.size
+            assert depth <= 2
+            if depth:
+                own = labels[index.positions(list(node.members)), node.stencil]
+                assert set(own.tolist()) <= set(node.labels)
+                assert len(node.line) == codes.template(node.stencil).shape[side == "users"] - 1
+            if node.children:
+                assert sorted(x for child in node.children for x in child.members) == sorted(node.members)
+                assert branches is None or len(node.children) <= branches
+        assert len({depth for depth, _ in root.walk()}) == 3
+
+    def test_a_tree_can_be_pruned_and_filtered(self, model: Any) -> None:
+        some = [item for item in ITEMS[::2] if item in model.col_index_.ids]
+        root = model.hierarchy(2, candidates=some, least=5, members=3)
+        assert root.size == len(some)
+        assert all(node.size >= 5 and len(node.members) == 3 for _, node in root.walk())
+        odd = model.hierarchy(1, least=1, members=100, keep=lambda ids: [x for x in ids if x[-1] in "13579"])
+        assert all(x[-1] in "13579" for child in odd.children for x in child.members)
+        first = model.hierarchy(1, stencils=[1])
+        assert {child.stencil for child in first.children} == {1}
+
+    def test_a_tree_is_shown(self, model: Any) -> None:
+        root = model.hierarchy(1, members=2, least=1)
+        lines = str(root).splitlines()
+        assert len(lines) == 1 + len(root.children)
+        assert lines[0].startswith(f"{root.size}: item")
+        nested = root.to_dict(str.upper)
+        assert nested["size"] == root.size
+        assert nested["children"][0]["members"][0] == root.children[0].members[0].upper()
+        json.dumps(nested)
+
     # -- bad input -----------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize(
@@ -329,6 +372,10 @@ class UseTests:
             (lambda m: m.similar("item 01", by="looks"), "by must be"),
             (lambda m: m.similar("user 99", side="rows"), "no row 'user 99'"),
             (lambda m: m.explain("user 00", "item 99"), "no column 'item 99'"),
+            (lambda m: m.hierarchy(0), "depth must be"),
+            (lambda m: m.hierarchy(branches=0), "branches must be"),
+            (lambda m: m.hierarchy(stencils=[999]), "stencils must be numbers between 0 and"),
+            (lambda m: m.hierarchy(candidates=["item 99"]), "no column 'item 99'"),
             (lambda m: m.explain("item 00", "user 00"), "no row 'item 00'"),
         ],
     )

@@ -147,6 +147,29 @@ def explain(
 
 
 @app.command()
+def hierarchy(
+    model: Model,
+    depth: Annotated[int, typer.Option(help="Levels of the tree.")] = 3,
+    side: Annotated[Side, typer.Option(help="What the tree is of.")] = Side.items,
+    branches: Annotated[int, typer.Option(help="Most branches of a node.")] = 3,
+    least: Annotated[
+        int | None,
+        typer.Option(help="Prune smaller branches. [dim]\\[default: one in a hundred][/]", show_default=False),
+    ] = None,
+    active: Annotated[float, typer.Option(help="Only items (or users) with about so many entries or more.")] = 0.0,
+    titles: Titles = None,
+    as_json: Json = False,
+) -> None:
+    """The items (or users) as a tree: each level parts them by the labels of one stencil.
+
+    A model of many draws shows the tree of a small one distilled from it, which takes some seconds.
+    """
+    from accams.cli.using import show_hierarchy
+
+    show_hierarchy(model, depth, side.value, branches, least, active, titles, as_json)
+
+
+@app.command()
 def info(model: Model) -> None:
     """Show what is in a model file: shape, stencils, size, how it was fitted."""
     from accams.cli.tasks import show_info

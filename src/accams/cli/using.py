@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.tree import Tree
 
 from accams.cli.tasks import estimator
 from accams.data.ids import Index
@@ -19,6 +21,7 @@ from accams.data.titles import read_titles, titled
 from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.use.guest import Guest
+from accams.use.hierarchy import Node
 
 out = Console()
 NAMED = 3  # members of a block
@@ -106,6 +109,35 @@ def explain_one(
         if round(value, 2):
             table.add_row(f"{value:+.2f}", "", "", name)
     out.print(table)
+
+
+def show_hierarchy(
+    path: Path, depth: int, side: str, branches: int, least: int | None, active: float, titles: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """The tree of items or users."""
+    model = estimator(path)
+    axis = 1 if side == "items" else 0
+    index = (model.row_index_, model.col_index_)[axis]
+    names = names_of(titles, index)
+    known = getattr(model, "activity_", None)
+    if active and known is None:
+        raise InputError(f"{path} does not know how many entries rows and columns had: leave out --active")
+    some = index.ids[known[axis] >= active].tolist() if active and known else None
+    root = model.hierarchy(depth, side, branches=branches, least=least, candidates=some)
+    if as_json:
+        write_json(root.to_dict(lambda x: names.get(x, x)))
+        return
+
+    def shown(node: Node) -> str:
+        return f"[bold]{node.size:,}[/]  {escape(', '.join(titled(names, node.members)))}"
+
+    def grow(tree: Tree, node: Node) -> Tree:
+        for child in node.children:
+            grow(tree.add(shown(child)), child)
+        return tree
+
+    out.print(grow(Tree(shown(root)), root))
 
 
 def guest_of(model: StencilEstimator, rated: list[str]) -> Guest:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accams.data.ids import Index
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
@@ -22,32 +21,21 @@ from accams.estimators.inputs import (
     weights_of,
 )
 from accams.estimators.params import Parameters
+from accams.estimators.usable import Usable
 from accams.model.codes import Codes
 from accams.model.stencils import StencilSum
 from accams.use.scoring import Seen
 
 if TYPE_CHECKING:
     from accams.estimators.small import StencilModel
-    from accams.use.explain import Explanation
-    from accams.use.guest import Guest
 
 
-class StencilEstimator(Parameters):
+class StencilEstimator(Usable, Parameters):
     """Prediction, scoring and saving for fitted models that consist of stencils and ids.
 
     A fitted model has `stencils_` (a StencilSum), `row_index_` and `col_index_` (raw ids), and
     `value_range_`.
     """
-
-    stencils_: StencilSum
-    row_index_: Index
-    col_index_: Index
-    value_range_: tuple[float, float]
-    activity_: tuple[NDArray[np.float64], NDArray[np.float64]] | None
-    seen_: Seen | None
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
-    clip: bool | tuple[float, float]
 
     def predict(self, pairs: Any) -> NDArray[np.float64]:
         """Predictions for pairs of (row id, column id).
@@ -182,113 +170,6 @@ class StencilEstimator(Parameters):
         if len(self._sums()) > 1:
             raise InputError("refine begins with one stencil sum, and this model has many: compress it first")
         return StencilModel.of(self, refine(self.stencils_, towards(self, X, y, sample_weight), **how))
-
-    # -- use ----------------------------------------------------------------------------------------------
-
-    def recommend(
-        self, user: Any, n: int = 10, *, exclude_seen: bool = True, seen: Any = None, candidates: Any = None,
-        unknown: str = "error", return_std: bool = False, quantile: float | None = None,
-    ) -> Any:  # fmt: skip
-        """The best columns (items) for one row (user) or several.
-
-        Parameters
-        ----------
-        user : id, list or array of ids, DataFrame, or Guest
-            A DataFrame has the ids in its only column, or in the one that was called so when the model was fitted.
-        n : int
-            How many for each; fewer where there are no more.
-        exclude_seen : bool
-            Leave out what a row has observed already.
-        seen : pairs, DataFrame or Observations, optional
-            What has been observed, for a model that does not know it (small files do not).
-        candidates : list of column ids, optional
-            Choose among these alone.
-        unknown : {"error", "average"}
-            What to do with a row that the model does not know: refuse it, or take it for the average row.
-        return_std : bool
-            Also the standard deviation of an observation (models with draws).
-        quantile : float, optional
-            Order by this quantile of what would be observed rather than by its mean: 0.1 prefers what is surely good
-            to what is good on average (models with draws).
-
-        Returns
-        -------
-        Recommendations
-            Or, for a DataFrame, one of the same library, with columns rank, score, rule (and std).
-        """
-        from accams.estimators.using import recommendations
-
-        self._check_is_fitted()
-        how = exclude_seen, seen, candidates, unknown, return_std, quantile
-        return recommendations(self, user, n, *how)
-
-    def fold_in(self, history: Any, y: ArrayLike | None = None, *, side: str = "rows", n_draws: int = 32) -> Guest:
-        """A new row (user) from a handful of values, without fitting anything again.
-
-        Parameters
-        ----------
-        history : dict {column id: value}, pairs (column id, value), or column ids with their values `y`
-        side : {"rows", "cols"}
-            "cols" makes a new column of values at rows.
-        n_draws : int
-            Most draws that are used of a model with many.
-
-        Returns
-        -------
-        Guest
-            With `predict`, `recommend` and `explain` of its own; `recommend` and `explain` of the model take it too.
-        """
-        from accams.estimators.using import folded_in
-
-        self._check_is_fitted()
-        return folded_in(self, history, y, side, n_draws)
-
-    def update(self, X: Any, y: ArrayLike | None = None, *, random_state: Any = 0) -> Self:
-        """A model that has taken in rows with new observations, without fitting templates or columns again.
-
-        Parameters
-        ----------
-        X, y
-            As for `fit`: *all* observations of each row that is to change, old ones too, or of new rows, at columns
-            that the model knows. Rows that are not there stay as they are.
-        random_state : int
-            By which labels are drawn where there are many draws.
-
-        Returns
-        -------
-        A model of the same kind; this one stays as it is.
-        """
-        from accams.estimators.updating import updated
-
-        self._check_is_fitted()
-        return updated(self, X, y, random_state)  # type: ignore[no-any-return]
-
-    def similar(self, which: Any, n: int = 10, *, side: str = "cols", by: str = "weighted") -> list[tuple[Any, float]]:
-        """The columns (items) or rows (users) most like one of them, with how alike they are, the most similar first.
-
-        Parameters
-        ----------
-        which : id
-        side : {"cols", "rows"}
-        by : {"weighted", "hamming"}
-            "hamming" is the share of stencils, over all draws, in which both have the same label. "weighted" also looks
-            at how much labels differ in what they predict, each less its own level: 1 for the same, 0 for any two.
-        """
-        from accams.estimators.using import most_similar
-
-        self._check_is_fitted()
-        return most_similar(self, which, n, side, by)
-
-    def explain(self, user: Any, item: Any) -> Explanation:
-        """One prediction as a sum: the offset, one term for each stencil with who else is in its blocks, the rest.
-
-        A model with many draws explains itself through one small model distilled of them (which takes some seconds, the
-        first time); what the draws say beyond that is `remainder`.
-        """
-        from accams.estimators.using import explanation
-
-        self._check_is_fitted()
-        return explanation(self, user, item)
 
     def _sums(self) -> list[Codes]:
         """The stencil sums whose mean this model predicts."""

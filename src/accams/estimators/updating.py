@@ -24,7 +24,7 @@ from accams.use.ids import known
 from accams.use.scoring import Positions, Seen, Sums
 
 if TYPE_CHECKING:
-    from accams.estimators.base import StencilEstimator
+    from accams.estimators.usable import Usable
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Places:
         return out
 
 
-def updated(model: StencilEstimator, X: Any, y: ArrayLike | None, random_state: Any) -> Any:
+def updated(model: Usable, X: Any, y: ArrayLike | None, random_state: Any) -> Any:
     """What `update` of a fitted model gives."""
     observations = observations_of(X, y)
     if observations.row_index.is_positional and not model.row_index_.is_positional:
@@ -122,9 +122,7 @@ def _certain(codes: Codes, labels: NDArray[np.int64], width: int) -> NDArray[np.
     return shares
 
 
-def _note_activity(
-    new: StencilEstimator, model: StencilEstimator, observations: Observations, filled: Positions, places: Places
-) -> None:
+def _note_activity(new: Usable, model: Usable, observations: Observations, filled: Positions, places: Places) -> None:
     old = getattr(model, "activity_", None)
     if old is not None:
         counts = np.diff(observations.row_starts)[filled]

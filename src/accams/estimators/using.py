@@ -17,6 +17,7 @@ from accams.model.posterior import Posterior
 from accams.model.stencils import StencilSum
 from accams.use.explain import Explanation, explain
 from accams.use.guest import Guest
+from accams.use.hierarchy import Node, Tree, telling
 from accams.use.ids import known
 from accams.use.recommend import recommend
 from accams.use.scoring import Catalogue, Seen
@@ -24,7 +25,7 @@ from accams.use.similar import MEASURES, likeness
 from accams.use.view import View
 
 if TYPE_CHECKING:
-    from accams.estimators.base import StencilEstimator
+    from accams.estimators.usable import Usable
 
 SIDES = {"rows": 0, "users": 0, "cols": 1, "columns": 1, "items": 1}
 SMALLEST_NOISE = 1e-3  # of the range of values: a fit without error still says little about a new row
@@ -33,7 +34,7 @@ EXPLAINING_BYTES = 3.5  # per row and column, of the small model that explains m
 LEAST_EXPLAINING = 4000
 
 
-def view_of(model: StencilEstimator) -> View:
+def view_of(model: Usable) -> View:
     """The model as the functions that use it see it; made once."""
     kept = model.__dict__.get("_view")
     if kept is not None and kept.stencils is model.stencils_ and kept.clip == _range(model):
@@ -54,7 +55,7 @@ def view_of(model: StencilEstimator) -> View:
     return model.__dict__["_view"]  # type: ignore[no-any-return]
 
 
-def _range(model: StencilEstimator) -> tuple[float, float] | None:
+def _range(model: Usable) -> tuple[float, float] | None:
     checks.clip(model.clip)
     if isinstance(model.clip, bool):
         return model.value_range_ if model.clip else None
@@ -62,7 +63,7 @@ def _range(model: StencilEstimator) -> tuple[float, float] | None:
 
 
 def recommendations(
-    model: StencilEstimator, user: Any, n: int, exclude_seen: bool, seen: Any, candidates: Any, unknown: str,
+    model: Usable, user: Any, n: int, exclude_seen: bool, seen: Any, candidates: Any, unknown: str,
     return_std: bool, quantile: float | None,
 ) -> Any:  # fmt: skip
     """What `recommend` of a fitted model gives."""
@@ -84,7 +85,7 @@ def recommendations(
     return frame_like(user, found.columns(*_names(model)))
 
 
-def seen_columns(model: StencilEstimator, view: View, seen: Any) -> Seen:
+def seen_columns(model: Usable, view: View, seen: Any) -> Seen:
     """What is not to be recommended, because it has been observed."""
     if seen is None:
         if view.seen is None:
@@ -101,7 +102,7 @@ def seen_columns(model: StencilEstimator, view: View, seen: Any) -> Seen:
     return Seen(starts.astype(np.int64), j[inside][order])
 
 
-def folded_in(model: StencilEstimator, history: Any, y: ArrayLike | None, side: str, n_draws: int) -> Guest:
+def folded_in(model: Usable, history: Any, y: ArrayLike | None, side: str, n_draws: int) -> Guest:
     """What `fold_in` of a fitted model gives."""
     checks.whole("n_draws", n_draws, 1)
     view = view_of(model).thin(n_draws)
@@ -116,7 +117,7 @@ def folded_in(model: StencilEstimator, history: Any, y: ArrayLike | None, side: 
     return Guest.of(view, columns, values)
 
 
-def check_values(model: StencilEstimator, values: NDArray[np.float64]) -> None:
+def check_values(model: Usable, values: NDArray[np.float64]) -> None:
     """Refuse values that are not on the scale of those that the model was fitted to."""
     low, high = model.value_range_
     outside = values[(values < low) | (values > high)]
@@ -141,7 +142,7 @@ def history_of(history: Any, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray
     return as_ids([pair[0] for pair in pairs]), values_of([pair[1] for pair in pairs], "history", len(pairs))
 
 
-def most_similar(model: StencilEstimator, which: Any, n: int, side: str, by: str) -> list[tuple[Any, float]]:
+def most_similar(model: Usable, which: Any, n: int, side: str, by: str) -> list[tuple[Any, float]]:
     """What `similar` of a fitted model gives."""
     checks.whole("n", n, 1)
     checks.one_of("by", by, MEASURES)
@@ -157,7 +158,7 @@ def most_similar(model: StencilEstimator, which: Any, n: int, side: str, by: str
     return list(zip(index.ids[found].tolist(), scores.tolist(), strict=True))
 
 
-def _alike(model: StencilEstimator, view: View, axis: int, by: str) -> Catalogue:
+def _alike(model: Usable, view: View, axis: int, by: str) -> Catalogue:
     """The catalogue of likeness, made once."""
     kept = model.__dict__.setdefault("_likeness", {})
     if kept.get("view") is not view:
@@ -170,7 +171,7 @@ def _alike(model: StencilEstimator, view: View, axis: int, by: str) -> Catalogue
     return kept[axis, by]  # type: ignore[no-any-return]
 
 
-def explanation(model: StencilEstimator, user: Any, item: Any) -> Explanation:
+def explanation(model: Usable, user: Any, item: Any) -> Explanation:
     """What `explain` of a fitted model gives."""
     if isinstance(user, Guest):
         return user.explain(item)
@@ -179,6 +180,27 @@ def explanation(model: StencilEstimator, user: Any, item: Any) -> Explanation:
     mean = view.moments(i, j)[0]
     prediction = view.clipped(mean)
     return explain(view.explainer.members, int(i[0]), int(j[0]), (user, item), float(mean[0]), float(prediction[0]))
+
+
+def hierarchy(
+    model: Usable, depth: int, side: str, branches: int | None, least: int | None, members: int,
+    candidates: Any, stencils: Any, keep: Any,
+) -> Node:  # fmt: skip
+    """What `hierarchy` of a fitted model gives."""
+    for name, value in (("depth", depth), ("branches", branches), ("least", least), ("members", members)):
+        if value is not None or name in ("depth", "members"):
+            checks.whole(name, value, 1)
+    axis, view = side_of(side), view_of(model).explainer
+    codes, index = view.stencils.codes, (view.rows, view.cols)[axis]
+    unseen = (view.stencils.unseen_rows, view.stencils.unseen_cols)[axis]
+    there = np.arange(len(index)) if candidates is None else known(index, as_ids(candidates), ("row", "column")[axis])
+    there = np.setdiff1d(there, unseen)
+    order = telling(codes, axis) if stencils is None else np.asarray(stencils, np.int64)
+    if order.ndim != 1 or (len(order) and not (order.min() >= 0 and order.max() < len(codes.starts))):
+        raise InputError(f"stencils must be numbers between 0 and {len(codes.starts) - 1}, not {stencils!r}")
+    least = max(2, round(0.01 * len(there))) if least is None else least
+    tree = Tree(codes, index, axis, view.members.weights[axis], members, branches, least, keep)
+    return tree.grow(order[:depth].tolist(), there)
 
 
 def side_of(side: str) -> int:
@@ -198,10 +220,10 @@ def as_ids(ids: Any) -> NDArray[Any]:
     return array.astype(np.int64) if whole and listed and abs(max(listed, key=abs)) < 2**63 else array
 
 
-def _names(model: StencilEstimator) -> tuple[str, str]:
+def _names(model: Usable) -> tuple[str, str]:
     names = getattr(model, "feature_names_in_", None)
     return ("row", "col") if names is None else (str(names[0]), str(names[1]))
 
 
-def _row_name(model: StencilEstimator) -> str:
+def _row_name(model: Usable) -> str:
     return _names(model)[0]
