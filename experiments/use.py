@@ -1,14 +1,15 @@
 """Using a model of the shape of Netflix (480,189 x 17,770, 125 stencils of 10 x 10, 26 MB): opening and predicting.
 
 Predictions of 10 million random pairs beside a dot product of gathered rank-50 float32 factor rows in NumPy (in blocks
-that stay in the cache, its faster way), all items for one user, and opening the file in a new process, entropy-coded
-and packed.
+that stay in the cache, its faster way), all items for one user, the best ten for every user, and opening the file in a
+new process, entropy-coded and packed.
 
-Run: python experiments/use.py
+Run: python experiments/use.py [--users N]        (N users are recommended to instead of all)
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ import numpy as np
 from common import machine, seconds
 
 from accams import StencilSum
+from accams.data.ids import Index
+from accams.estimators.small import StencilModel
 from accams.model.stencils import Stencil
 
 ROWS, COLS, STENCILS, CLUSTERS = 480_189, 17_770, 125, 10
@@ -60,6 +63,9 @@ def opening(path: Path) -> tuple[float, float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--users", type=int, default=ROWS)
+    given = parser.parse_args()
     random = np.random.default_rng(0)
     model = made(random)
     with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +100,18 @@ def main() -> None:
     items = np.arange(COLS)
     one = seconds(lambda: model.predict(np.full(COLS, 7), items), 51)
     print(f"all {COLS:,} items for one user: {1e3 * one:.1f} ms")
+    began, users = perf_counter(), np.arange(given.users)
+    whole(model).recommend(users, 10, exclude_seen=False)
+    print(f"the best ten items for {len(users):,} users: {(perf_counter() - began) / 60:.1f} minutes")
     print(machine())
+
+
+def whole(stencils: StencilSum) -> StencilModel:
+    """The sum as a model whose ids are positions."""
+    model = StencilModel(clip=False)
+    model.stencils_, model.value_range_ = stencils, (1.0, 5.0)
+    model.row_index_, model.col_index_ = Index(None, ROWS), Index(None, COLS)
+    return model
 
 
 if __name__ == "__main__":

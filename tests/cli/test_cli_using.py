@@ -116,6 +116,12 @@ def test_refusals(posterior, args, message):
     assert message in refusal(command, posterior, *rest)
 
 
+def test_titles_are_shown_as_they_are(posterior, tmp_path):
+    (tmp_path / "t.csv").write_text("id,title\n" + "".join(f"film {f},[rec] {f} [/b]\n" for f in range(30)))
+    assert "[rec] 4 [/b]" in done_well("similar", posterior, "film 4", "--titles", tmp_path / "t.csv")
+    assert "[rec]" in done_well("recommend", posterior, "u1", "--titles", tmp_path / "t.csv")
+
+
 def test_titles_that_do_not_match(posterior, tmp_path):
     (tmp_path / "t.csv").write_text("id,title\n1,Heat\n")
     assert "does not match the model" in refusal("similar", posterior, "film 1", "--titles", tmp_path / "t.csv")

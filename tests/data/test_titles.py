@@ -61,5 +61,17 @@ def test_no_such_file(tmp_path):
         read_titles(tmp_path / "movies.csv", NUMBERS)
 
 
+def test_years_are_no_ids(tmp_path):
+    index = Index([x for x in range(1, 3000) if x % 3])
+    lines = [f"{x},Film {x},{1950 + x % 50}" for x in range(1, 2000, 2)]
+    (tmp_path / "m.csv").write_text("movieId,title,year\n" + "\n".join(lines) + "\n")
+    assert read_titles(tmp_path / "m.csv", index)[1951] == "Film 1951"
+
+
+def test_lists_in_parquet_and_numbers_for_text(tmp_path):
+    pd.DataFrame({"id": [1, 2], "title": ["Heat", "Fly"], "genres": [["a"], ["b", "c"]]}).to_parquet(tmp_path / "m")
+    assert read_titles(tmp_path / "m", Index(["1", "2"])) == {"1": "Heat", "2": "Fly"}
+
+
 def test_titled():
     assert list(titled({1: "Heat"}, [1, 2])) == ["Heat", "2"]

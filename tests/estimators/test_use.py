@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
 from bayes_models import make
+from scipy.sparse import csr_array
 from shared_use import SEEN, TABLE, UseTests
 
-from accams import ACCAMS, BayesianACCAMS
+import accams
+from accams import ACCAMS, BayesianACCAMS, InputError, Observations, StencilSum
 from accams.estimators.small import StencilModel
+from accams.use.scoring import Sums
+from accams.use.similar import likeness
 
 BAYES = {"n_stencils": 5, "n_clusters": 5, "n_sweeps": 12, "noise": 0.5}
 
@@ -53,10 +60,135 @@ def test_rows_that_have_a_place_but_no_data():
     assert 3 not in dict(model.similar(1, 10, side="rows"))
 
 
+MATRIX = np.arange(30.0).reshape(6, 5) % 7
+
+
+def fitted(matrix=MATRIX, **how):
+    return ACCAMS(2, 2, **how).fit(matrix)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5])
+def test_guests_are_recommended_whole_numbers_of_columns(n):
+    with pytest.raises(InputError, match="n must be a whole number of at least 1"):
+        fitted().fold_in({0: 3.0}).recommend(n)
+
+
+def test_as_many_as_nobody_has():
+    assert len(fitted().recommend(0, 10**12, exclude_seen=False)) == 5
+    assert len(fitted().fold_in({0: 3.0}).recommend(10**12)) == 4
+
+
+@pytest.mark.parametrize("clip", [(-0.1, 0.1), False])
+def test_explanations_end_and_add_up_when_little_is_left(clip):
+    matrix = np.random.default_rng(0).normal(size=(30, 20))
+    for model in (fitted(matrix, clip=clip), make(**BAYES, clip=clip).fit(matrix)):
+        for j in range(10):
+            why = model.explain(j, j)
+            assert why.total() == why.prediction == model.predict([(j, j)])[0]
+            why = model.fold_in({0: 0.3, 1: -0.4}).explain(j)
+            assert why.total() == why.prediction
+            assert abs(why.rounding) < 1e-14
+
+
+def test_models_of_observed_zeros_are_not_folded_into(tmp_path):
+    graph = Observations.from_sparse(csr_array(np.eye(8)), zeros="observed")
+    model = ACCAMS(2, 2).fit(graph)
+    model.save(tmp_path / "m.accams")
+    for each in (model, accams.load(tmp_path / "m.accams"), model.compress(3000, verbose=False)):
+        with pytest.raises(InputError, match="fold_in knows nothing of observed zeros"):
+            each.fold_in({0: 1.0})
+        with pytest.raises(InputError, match="update knows nothing of observed zeros"):
+            each.update(graph)
+
+
+def test_the_ends_of_the_scale_belong_to_it():
+    model = fitted(np.where(MATRIX > 3, 0.9, 0.1))
+    assert len(model.fold_in({0: 0.9, 1: 0.1}).predict([2])) == 1
+
+
+def test_rows_without_data_change_nothing_about_what_is_similar():
+    random = np.random.default_rng(0)
+    labels, cols = random.integers(0, 3, 20), np.repeat(np.arange(4), 3)
+    template = random.normal(size=(3, 4))
+    one = StencilSum((20, 12)).append(template, labels, cols)
+    other = StencilSum((50, 12), unseen_rows=np.arange(20, 50)).append(template, np.append(labels, [0] * 30), cols)
+    tables = [likeness(Sums([each.codes], [None]), 1, "weighted").codes[0] for each in (one, other)]
+    np.testing.assert_allclose(tables[0].flat, tables[1].flat, rtol=1e-6, atol=1e-6)
+
+
+def test_what_was_seen_is_not_ignored_silently():
+    model = fitted()
+    with pytest.warns(UserWarning, match="none of these ids was seen"):
+        model.recommend(0, seen=[("x", "y")])
+    names = ACCAMS(1, 2).fit(TABLE)
+    with pytest.raises(InputError, match="if swapped"):
+        names.recommend("user 02", seen=[("item 03", "user 02")])
+    new = names.recommend("nobody", 40, unknown="average", seen=[("nobody", "item 03"), ("nobody", "item 04")])
+    assert not {"item 03", "item 04"} & set(new.cols)
+    assert 0 not in model.recommend(0, seen=np.array([["0", "0"]])).cols
+    assert len(model.recommend([0, 1], seen=MATRIX)) == 0
+
+
+def test_candidates_that_come_twice():
+    model = ACCAMS(1, 2).fit(TABLE)
+    seen = sorted(SEEN["user 02"])[0]
+    found = model.recommend("user 02", candidates=[seen, seen, "item 03", "item 03"], seen=[("user 02", seen)])
+    assert found.cols.tolist() == ["item 03"]
+    assert model.fold_in({seen: 3.0}).recommend(candidates={"item 03"}).cols.tolist() == ["item 03"]
+
+
+def test_ids_of_mixed_types_and_tuples():
+    mixed = ACCAMS(1, 2).fit([("a", "x"), (5, "y"), ("a", "y"), (5, "x")], [1.0, 2.0, 3.0, 4.0])
+    assert mixed.recommend(5, exclude_seen=False).rows.tolist() == [5, 5]
+    assert mixed.update([(7, "x")], [2.0]).recommend(7).cols.tolist() == ["y"]
+    assert mixed.recommend(np.array("a"), exclude_seen=False).rows.tolist() == ["a", "a"]
+    with pytest.raises(InputError, match="one column"):
+        mixed.recommend(np.array([["a"]]))
+    with pytest.raises(InputError, match="ids must be numbers, text"):
+        mixed.explain(["a"], "x")
+    with pytest.raises(InputError, match="it is missing"):
+        mixed.recommend(pd.DataFrame({"row": [np.nan]}))
+
+
+def test_days_are_ids_too():
+    days = np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")
+    model = ACCAMS(1, 2).fit(pd.DataFrame({"user": days, "item": ["x", "y"], "rating": [1.0, 2.0]}))
+    assert len(model.recommend(days, exclude_seen=False)) == 4
+
+
+def test_a_matrix_grows_twice():
+    model = fitted()
+    twice = model.update(np.vstack([MATRIX, MATRIX[:1]])).update(np.vstack([MATRIX, MATRIX[:2]]))
+    assert twice.stencils_.shape == (8, 5)
+    assert twice.row_index_.is_positional
+    weighted = Observations.from_dense(MATRIX, weights=1.0 + MATRIX)
+    with pytest.raises(InputError, match="nothing of weights"):
+        model.update(weighted)
+
+
+def test_a_view_follows_its_model():
+    model = make(**BAYES).fit(TABLE)
+    before = model.recommend("user 03", 5, exclude_seen=False)
+    model.posterior_ = model.posterior_.thin(2)
+    after = model.recommend("user 03", 5, exclude_seen=False)
+    np.testing.assert_array_equal(after.scores, model.predict([("user 03", item) for item in after.cols]))
+    assert (before == after) is False
+
+
+def test_a_guest_can_be_pickled():
+    guest = make(**BAYES).fit(TABLE).fold_in({"item 03": 4.0})
+    again = pickle.loads(pickle.dumps(guest))
+    np.testing.assert_array_equal(again.predict(["item 04"]), guest.predict(["item 04"]))
+
+
+def test_columns_without_data_are_not_recommended():
+    matrix = MATRIX.copy()
+    matrix[:, 2] = np.nan
+    assert 2 not in fitted(matrix).recommend(0, exclude_seen=False).cols
+
+
 @pytest.mark.parametrize("ids", [True, False])
 def test_a_file_with_many_draws_knows_what_was_seen_unless_ids_are_left_out(ids, tmp_path):
-    import accams
-
     make(**BAYES).fit(TABLE).save(tmp_path / "m.accams", ids=ids)
     loaded = accams.load(tmp_path / "m.accams")
     assert (getattr(loaded, "seen_", None) is not None) == ids

@@ -1,4 +1,4 @@
-"""recommend, similar and explain: read, call the library, print."""
+"""recommend, similar, explain and hierarchy: read, call the library, print."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def recommend_items(
     names = names_of(titles, model.col_index_)
     if bool(users) == bool(rated):
         raise InputError("name the users, or what a new one has rated: --rated ITEM=VALUE")
-    pairs = None if seen is None else list(zip(*read_pairs(seen)[:2], strict=True))
+    pairs = None if seen is None else np.array(read_pairs(seen)[:2]).T
     asked: Any = guest_of(model, rated) if rated else ids_of(model.row_index_, users)
     found = list(
         model.recommend(asked, n, exclude_seen=not include_seen, seen=pairs, return_std=std, quantile=quantile)
@@ -51,8 +51,8 @@ def recommend_items(
         return
     table = Table("user", "rank", "item", *(["title"] if names else []), "score", *(["std"] if std else []))
     for line in lines:
-        optional = [[line["title"] or ""] if names else [], [f"{line['std']:.2f}"] if std else []]
-        first = [str(line["user"]) if line["rank"] == 1 else "", str(line["rank"]), str(line["item"])]
+        optional = [[escape(line["title"] or "")] if names else [], [f"{line['std']:.2f}"] if std else []]
+        first = [escape(str(line["user"])) if line["rank"] == 1 else "", str(line["rank"]), escape(str(line["item"]))]
         table.add_row(*first, *optional[0], f"{line['score']:.2f}", *optional[1])
     out.print(table)
 
@@ -69,10 +69,10 @@ def similar_ones(
     if as_json:
         write_json([{"id": x, "title": names.get(x), "similarity": score} for x, score in found])
         return
-    title = f"most similar to {names.get(itself, itself)}"
+    title = f"most similar to {escape(str(names.get(itself, itself)))}"
     table = Table("id", *(["title"] if names else []), "similarity", title=title, title_justify="left")
     for x, score in found:
-        table.add_row(str(x), *([names.get(x, "")] if names else []), f"{score:.3f}")
+        table.add_row(escape(str(x)), *([escape(names.get(x, ""))] if names else []), f"{score:.3f}")
     out.print(table)
 
 
@@ -95,7 +95,7 @@ def explain_one(
         ]  # fmt: skip
         write_json({"prediction": why.prediction, "offset": why.offset, "terms": terms, **rest})
         return
-    title = f"{why.prediction:.2f} for {why.row} and {names.get(column, column)}"
+    title = f"{why.prediction:.2f} for {escape(str(why.row))} and {escape(str(names.get(column, column)))}"
     table = Table("adds", "stencil", "users like", "on items like", title=title, title_justify="left")
     table.add_row(f"{why.offset:+.2f}", "", "all", "all: the average")
     shown = why.largest()
@@ -103,7 +103,7 @@ def explain_one(
         people = f"{_some(term.row_block.members)} ({term.row_block.size:,})"
         items = f"{_some(titled(names, term.col_block.members))} ({term.col_block.size:,})"
         table.add_row(f"{term.value:+.2f}", str(term.stencil), people, items)
-    left = [term.value for term in why.terms if term not in shown]
+    left = [term.value for term in why.largest(len(why.terms))[len(shown) :]]
     rest = {f"{len(left)} more stencils": sum(left), **rest}
     for name, value in rest.items():
         if round(value, 2):
@@ -168,4 +168,4 @@ def write_json(what: Any, drop: tuple[str, ...] = ()) -> None:
 
 
 def _some(names: Any) -> str:
-    return ", ".join(map(str, list(names)[:NAMED]))
+    return escape(", ".join(map(str, list(names)[:NAMED])))

@@ -86,12 +86,13 @@ class Index:
         [1, -1]
         """
         array = _object_array(list(raw)) if _changes(raw) else np.asarray(raw)  # type: ignore[arg-type]
-        kind, text = self.ids.dtype.kind, self.ids[:1].tolist()
-        if array.dtype.kind == "U" and kind == "i":
-            array = _object_array([_number(x) for x in array.tolist()])
-        elif array.dtype.kind in "iu" and kind == "O" and text and isinstance(text[0], str):
-            array = _object_array([str(x) for x in array.tolist()])
-        return self.positions(array)
+        found = self.positions(array)
+        new = np.flatnonzero(found < 0)
+        if len(new) and array.dtype.kind == "U":
+            found[new] = self.positions(_object_array([_number(x) for x in array[new].tolist()]))
+        elif len(new) and array.dtype.kind in "iu" and self.ids.dtype.kind == "O":
+            found[new] = self.positions(_object_array([str(x) for x in array[new].tolist()]))
+        return found
 
     def __len__(self) -> int:
         return self.size

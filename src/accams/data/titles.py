@@ -28,8 +28,8 @@ def read_titles(path: str | Path, index: Index) -> dict[Any, str]:
         header, lines = _parquet(file) if file.format == "parquet" else _text(file)
         lines = [line for line in lines if len(line) == len(header)]
         columns = [list(column) for column in zip(*lines, strict=True)]
-        found = [index.find(np.array(column, str if file.format == "text" else object)) for column in columns]
-        known = [int((positions >= 0).sum()) for positions in found]
+        found = [index.find(np.array(["" if x is None else x for x in column], str)) for column in columns]
+        known = [len(np.unique(positions[positions >= 0])) for positions in found]
         if not columns or not max(known):
             example = repr(index.ids[:1].tolist()[0]) if len(index) else "none"
             raise InputError(f"{file.name} does not match the model: no column of it has ids such as {example}")
@@ -65,7 +65,7 @@ def _parquet(file: DataFile) -> tuple[list[str], list[list[Any]]]:
 
     with duckdb.connect() as con:
         try:
-            found = con.execute("SELECT * FROM read_parquet(?)", [str(file.path)])
+            found = con.execute("SELECT COLUMNS(*)::VARCHAR FROM read_parquet(?)", [str(file.path)])
         except duckdb.Error as error:
             raise InputError(f"{file.name} cannot be read: {str(error).splitlines()[0]}") from None
         return [each[0] for each in found.description or []], [list(line) for line in found.fetchall()]

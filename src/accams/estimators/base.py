@@ -192,6 +192,7 @@ class StencilEstimator(Usable, Parameters):
         self.value_range_ = observations.value_range
         self.activity_ = activity(observations.counts(0)), activity(observations.counts(1))
         self.seen_ = Seen(observations.row_starts, observations.cols)
+        self.zero_weight_ = observations.blank_weight
         names = pair_names(X, y)
         self.n_features_in_ = observations.shape[1] if y is None and names is None else 2
         if names is not None:

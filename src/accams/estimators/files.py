@@ -46,6 +46,8 @@ def to_bytes(
         "training": estimator._summary(),
         "feature_names": None if names is None else names.tolist(),
     }
+    if getattr(estimator, "zero_weight_", None) is not None:
+        header["zero_weight"] = estimator.zero_weight_
     tensors: dict[str, NDArray[Any]] = {}
     for side, index in (("row", estimator.row_index_), ("col", estimator.col_index_)):
         header[f"{side}_ids"], part = pack_ids(index) if ids else ("positions", None)
@@ -63,12 +65,12 @@ def to_bytes(
 
 def _keeps_seen(estimator: StencilEstimator, ids: bool, seen: bool | str) -> bool:
     """Whether the file tells which cells were observed."""
-    if seen not in (True, False, "auto"):
+    if not isinstance(seen, (bool, np.bool_)) and seen != "auto":
         raise InputError(f"seen must be True, False or 'auto', not {seen!r}")
     there = getattr(estimator, "seen_", None) is not None
-    if seen is True and not there:
+    if seen != "auto" and seen and not there:
         raise InputError("this model does not know which cells were observed: save it with seen=False")
-    return there and (seen is True or (seen == "auto" and ids and isinstance(estimator, BayesianACCAMS)))
+    return there and (bool(seen) if seen != "auto" else ids and isinstance(estimator, BayesianACCAMS))
 
 
 def room_for_stencils(model: StencilEstimator, max_bytes: int, ids: bool) -> int:
@@ -122,6 +124,7 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     if "activity" in tensors:
         levels = decode_ints(tensors["activity"], sum(stencils.shape))
         estimator.activity_ = tuple(np.split(2.0 ** (levels / 2.0), [stencils.shape[0]]))  # type: ignore[assignment]
+    estimator.zero_weight_ = header.get("zero_weight")
     if "seen" in tensors:
         estimator.seen_ = unpack_seen(tensors["seen"], int(header["n_seen"]), stencils.shape)
     if header.get("feature_names") is not None:

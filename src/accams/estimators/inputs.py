@@ -33,8 +33,8 @@ def observations_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = Non
         return X
     if y is not None:
         return _from_pairs(X, y, sample_weight)
-    if _is_sparse(X):
-        if sample_weight is not None and not _is_sparse(sample_weight):
+    if is_sparse(X):
+        if sample_weight is not None and not is_sparse(sample_weight):
             raise InputError("the weights of a sparse matrix must be a sparse matrix of the same cells")
         return Observations.from_sparse(X, weights=sample_weight)
     if is_frame(X):
@@ -63,7 +63,7 @@ def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[An
         table = table_of(pairs)
         row, col = pair_columns(table.columns, names)
         return table.get_column(row).to_numpy(), table.get_column(col).to_numpy()
-    if _is_sparse(pairs):
+    if is_sparse(pairs):
         raise InputError(f"Sparse data was passed where pairs are needed (n x 2: row id, column id); {MATRIX_HINT}")
     if isinstance(pairs, (list, tuple)) and all(isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs):
         return _column([p[0] for p in pairs]), _column([p[1] for p in pairs])
@@ -263,5 +263,6 @@ def _objects(items: list[Any]) -> NDArray[Any]:
     return np.fromiter(items, dtype=object, count=len(items))
 
 
-def _is_sparse(X: Any) -> bool:
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy sparse matrix, or as good as one."""
     return hasattr(X, "tocoo") and hasattr(X, "shape")

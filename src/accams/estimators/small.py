@@ -40,6 +40,7 @@ class StencilModel(StencilEstimator):
         made.row_index_, made.col_index_ = model.row_index_, model.col_index_
         made.value_range_, made.n_features_in_ = model.value_range_, model.n_features_in_
         made.activity_, made.seen_ = (getattr(model, name, None) for name in ("activity_", "seen_"))  # not saved
+        made.zero_weight_ = getattr(model, "zero_weight_", None)
         made.sigma_ = getattr(model, "sigma_", None) or getattr(model, "train_rmse_", None)
         if hasattr(model, "feature_names_in_"):
             made.feature_names_in_ = model.feature_names_in_

@@ -14,13 +14,13 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators.distilling import activity
 from accams.estimators.inputs import observations_of
-from accams.estimators.using import check_values, view_of
+from accams.estimators.using import check_blanks, check_values, view_of
 from accams.fit.keys import seed_of
 from accams.model.codes import Codes
 from accams.model.posterior import Draw
 from accams.model.stencils import Stencil, StencilSum
 from accams.use.fold import Folded, fold
-from accams.use.ids import known
+from accams.use.ids import as_ids, known
 from accams.use.scoring import Positions, Seen, Sums
 
 if TYPE_CHECKING:
@@ -44,8 +44,11 @@ class Places:
 
 def updated(model: Usable, X: Any, y: ArrayLike | None, random_state: Any) -> Any:
     """What `update` of a fitted model gives."""
+    check_blanks(model, "update")
     observations = observations_of(X, y)
-    if observations.row_index.is_positional and not model.row_index_.is_positional:
+    if observations.weights is not None:
+        raise InputError("update knows nothing of weights: pass the observations without them")
+    if observations.row_index.is_positional and not (model.row_index_.is_positional and model.col_index_.is_positional):
         raise InputError("update needs the ids of rows and columns: pass a table, or pairs and values")
     filled = np.flatnonzero(np.diff(observations.row_starts) > 0)
     columns = known(model.col_index_, observations.col_index.ids, "column")
@@ -55,8 +58,6 @@ def updated(model: Usable, X: Any, y: ArrayLike | None, random_state: Any) -> An
     begins = np.append(observations.row_starts[:-1][filled], observations.nnz)
     parts = begins, columns[observations.cols], observations.values
     view, new = view_of(model), copy.copy(model)
-    for name in ("_view", "_likeness"):
-        new.__dict__.pop(name, None)
     one = Sums([model.stencils_.codes], [None])
     new.stencils_ = _sum_with(model.stencils_, fold(one, view.noise, *parts), places)
     if view.posterior is not None:
@@ -77,9 +78,10 @@ def _with_rows(index: Index, names: NDArray[Any]) -> tuple[Index, Places]:
     rows[new] = len(index) + np.arange(len(new))
     if not len(new):
         return index, Places(rows, len(index))
-    ids = np.empty(len(index) + len(new), object)
-    ids[:] = index.ids.tolist() + names[new].tolist()
-    return Index(ids.tolist()), Places(rows, len(ids))
+    size = len(index) + len(new)
+    if index.is_positional and names[new].tolist() == list(range(len(index), size)):
+        return Index(None, size), Places(rows, size)
+    return Index(as_ids(index.ids.tolist() + names[new].tolist())), Places(rows, size)
 
 
 def _sum_with(model: StencilSum, folded: Folded, places: Places) -> StencilSum:
@@ -106,8 +108,8 @@ def _draw_with(draw: Draw, folded: Folded, d: int, places: Places) -> Draw:
         effects = np.append(places.put(effects[:-1], folded.constants[:, d] - codes.offset), effects[-1])
     noise = draw.row_noise
     if noise is not None:
-        noise = places.put(noise, noise[np.minimum(places.rows, len(noise) - 1)], np.mean(noise))
-        noise[places.rows[places.rows >= len(draw.row_noise)]] = np.mean(draw.row_noise)  # type: ignore[arg-type]
+        old = places.rows < len(noise)
+        noise = places.put(noise, np.where(old, noise[np.where(old, places.rows, 0)], np.mean(noise)))
     shares = draw.row_shares
     if shares is not None:
         shares = np.concatenate([places.put(shares[:-1], _certain(codes, labels, shares.shape[1])), shares[-1:]])

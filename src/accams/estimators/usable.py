@@ -27,6 +27,7 @@ class Usable:
     value_range_: tuple[float, float]
     activity_: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     seen_: Seen | None
+    zero_weight_: float | None
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     clip: bool | tuple[float, float]

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from accams.data.ids import Index
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.frames import frame_like, ids_of_frame
-from accams.estimators.inputs import is_frame, pairs_of, positions, values_of
+from accams.estimators.inputs import (
+    is_frame,
+    is_sparse,
+    known_positions,
+    observations_of,
+    pairs_of,
+    positions,
+    values_of,
+)
 from accams.model.posterior import Posterior
 from accams.model.stencils import StencilSum
 from accams.use.explain import Explanation, explain
 from accams.use.guest import Guest
 from accams.use.hierarchy import Node, Tree, telling
-from accams.use.ids import known
+from accams.use.ids import as_ids, known
 from accams.use.recommend import recommend
 from accams.use.scoring import Catalogue, Seen
 from accams.use.similar import MEASURES, likeness
@@ -37,22 +47,35 @@ LEAST_EXPLAINING = 4000
 def view_of(model: Usable) -> View:
     """The model as the functions that use it see it; made once."""
     kept = model.__dict__.get("_view")
-    if kept is not None and kept.stencils is model.stencils_ and kept.clip == _range(model):
-        return kept  # type: ignore[no-any-return]
     posterior: Posterior | None = getattr(model, "posterior_", None)
+    seen, activity = getattr(model, "seen_", None), getattr(model, "activity_", None)
+    ids = model.row_index_, model.col_index_
+    parts = model.stencils_, posterior, *ids, seen, activity
+    if kept is not None and kept.clip == _range(model):
+        before = kept.stencils, kept.posterior, kept.rows, kept.cols, kept.seen, kept.activity
+        if all(one is other for one, other in zip(parts, before, strict=True)):
+            return kept  # type: ignore[no-any-return]
     low, high = model.value_range_
     noise = getattr(model, "sigma_", None) or getattr(model, "train_rmse_", None) or UNKNOWN_NOISE * (high - low)
     noise = max(float(noise), SMALLEST_NOISE * (high - low)) or 1.0
+    view = View(model.stencils_, posterior, *ids, _range(model), noise, seen, activity, Distilled(model))
+    model.__dict__["_view"] = view
+    return view
 
-    def distil() -> StencilSum:
-        size = int(max(EXPLAINING_BYTES * sum(model.stencils_.shape), LEAST_EXPLAINING))
-        known_weights = getattr(model, "activity_", None) is not None
-        return model.distill(size, weights="activity" if known_weights else "uniform")
 
-    seen, activity = getattr(model, "seen_", None), getattr(model, "activity_", None)
-    ids = model.row_index_, model.col_index_
-    model.__dict__["_view"] = View(model.stencils_, posterior, *ids, _range(model), noise, seen, activity, distil)
-    return model.__dict__["_view"]  # type: ignore[no-any-return]
+@dataclass
+class Distilled:
+    """The small sum that explains a model of many draws, made when it is first asked for."""
+
+    model: Usable
+    made: StencilSum | None = None
+
+    def __call__(self) -> StencilSum:
+        if self.made is None:
+            size = int(max(EXPLAINING_BYTES * sum(self.model.stencils_.shape), LEAST_EXPLAINING))
+            known_weights = getattr(self.model, "activity_", None) is not None
+            self.made = self.model.distill(size, weights="activity" if known_weights else "uniform")
+        return self.made
 
 
 def _range(model: Usable) -> tuple[float, float] | None:
@@ -77,37 +100,44 @@ def recommendations(
         return user.recommend(n, exclude_seen=exclude_seen, **how)
     names = ids_of_frame(user, _row_name(model)) if is_frame(user) else as_ids(user)
     rows = known(view.rows, names, "row") if unknown == "error" else positions(view.rows, names)
-    columns = None if candidates is None else known(view.cols, as_ids(candidates), "column")
-    what = seen_columns(model, view, seen) if exclude_seen else None
+    columns = None if candidates is None else np.unique(known(view.cols, as_ids(candidates), "column"))
+    what = seen_columns(model, view, seen, names, rows) if exclude_seen else None
     found = recommend(view, rows, names, n, what, columns, return_std, quantile)
     if not is_frame(user):
         return found
     return frame_like(user, found.columns(*_names(model)))
 
 
-def seen_columns(model: Usable, view: View, seen: Any) -> Seen:
-    """What is not to be recommended, because it has been observed."""
+def seen_columns(
+    model: Usable, view: View, seen: Any, names: NDArray[Any], rows: NDArray[np.int64]
+) -> tuple[Seen, NDArray[np.int64]]:
+    """What is not to be recommended, because it has been observed, and which of its rows are those asked for."""
     if seen is None:
         if view.seen is None:
             raise InputError(
                 "this model does not know what its rows have observed: pass seen= (the ratings, or pairs of ids), or "
                 "exclude_seen=False (--seen FILE, --include-seen)"
             )
-        return view.seen
-    rows, cols = pairs_of(seen, getattr(model, "feature_names_in_", None))
-    i, j = positions(view.rows, rows), positions(view.cols, cols)
+        return view.seen, rows
+    if is_sparse(seen) or (isinstance(seen, np.ndarray) and seen.ndim == 2 and seen.shape[1] != 2):
+        seen = observations_of(seen)
+    raw_rows, raw_cols = pairs_of(seen, getattr(model, "feature_names_in_", None))
+    asked, own = Index.of(names)
+    known_positions(view.rows, view.cols, raw_rows, raw_cols)  # warns where they cannot be meant
+    i, j = positions(asked, raw_rows), positions(view.cols, raw_cols)
     inside = (i >= 0) & (j >= 0)
     order = np.argsort(i[inside], kind="stable")
-    starts = np.searchsorted(i[inside][order], np.arange(len(view.rows) + 1))
-    return Seen(starts.astype(np.int64), j[inside][order])
+    starts = np.searchsorted(i[inside][order], np.arange(len(asked) + 1))
+    return Seen(starts.astype(np.int64), j[inside][order]), own
 
 
 def folded_in(model: Usable, history: Any, y: ArrayLike | None, side: str, n_draws: int) -> Guest:
     """What `fold_in` of a fitted model gives."""
     checks.whole("n_draws", n_draws, 1)
+    check_blanks(model, "fold_in")
     view = view_of(model).thin(n_draws)
     if side_of(side) == 1:
-        view = view.transposed()
+        view = view.transposed
     columns, values = history_of(history, y)
     if len(columns) == 0:
         raise InputError("the history is empty: give at least one value, such as {column id: value}")
@@ -120,9 +150,21 @@ def folded_in(model: Usable, history: Any, y: ArrayLike | None, side: str, n_dra
 def check_values(model: Usable, values: NDArray[np.float64]) -> None:
     """Refuse values that are not on the scale of those that the model was fitted to."""
     low, high = model.value_range_
-    outside = values[(values < low) | (values > high)]
+    single = values.astype(np.float32)  # as the training values were
+    outside = values[(single < np.float32(low)) | (single > np.float32(high))]
     if len(outside):
-        raise InputError(f"there is a value {outside[0]:g}, but the model's values lie between {low:g} and {high:g}")
+        raise InputError(
+            f"there is a value {outside[0]:g}, but the model's values lie between {low:g} and {high:g}: bring it onto "
+            "that scale"
+        )
+
+
+def check_blanks(model: Usable, what: str) -> None:
+    """Refuse models whose blanks are observed zeros: a few cells are not all that is known of a row there."""
+    if getattr(model, "zero_weight_", None) is not None:
+        raise InputError(
+            f"{what} knows nothing of observed zeros, which this model was fitted to: fit it again instead"
+        )
 
 
 def history_of(history: Any, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray[np.float64]]:
@@ -136,7 +178,7 @@ def history_of(history: Any, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray
         return as_ids(list(history)), values_of(list(history.values()), "history", len(history))
     if is_frame(history) or hasattr(history, "items"):
         raise InputError("give columns and values apart: fold_in(table['item'], table['rating'])")
-    pairs = list(history)
+    pairs = list(history) if hasattr(history, "__iter__") else [history]
     if not all(isinstance(pair, (list, tuple, np.ndarray)) and len(pair) == 2 for pair in pairs):
         raise InputError("the history must be {column id: value}, pairs (column id, value), or columns and values y")
     return as_ids([pair[0] for pair in pairs]), values_of([pair[1] for pair in pairs], "history", len(pairs))
@@ -164,11 +206,12 @@ def _alike(model: Usable, view: View, axis: int, by: str) -> Catalogue:
     if kept.get("view") is not view:
         kept.clear()
         kept["view"] = view
-    if (axis, by) not in kept:
+    found = kept.get((axis, by))
+    if found is None:
         unseen = (view.stencils.unseen_rows, view.stencils.unseen_cols)[axis]
         there = np.setdiff1d(np.arange(view.stencils.shape[axis]), unseen)
-        kept[axis, by] = Catalogue.of(likeness(view.sums, axis, by), there)
-    return kept[axis, by]  # type: ignore[no-any-return]
+        found = kept[axis, by] = Catalogue.of(likeness(view.sums, axis, by), there)
+    return found  # type: ignore[no-any-return]
 
 
 def explanation(model: Usable, user: Any, item: Any) -> Explanation:
@@ -179,7 +222,9 @@ def explanation(model: Usable, user: Any, item: Any) -> Explanation:
     i, j = known(view.rows, as_ids([user]), "row"), known(view.cols, as_ids([item]), "column")
     mean = view.moments(i, j)[0]
     prediction = view.clipped(mean)
-    return explain(view.explainer.members, int(i[0]), int(j[0]), (user, item), float(mean[0]), float(prediction[0]))
+    many = view.posterior is not None
+    values = float(mean[0]), float(prediction[0])
+    return explain(view.explainer.members, int(i[0]), int(j[0]), (user, item), *values, many)
 
 
 def hierarchy(
@@ -197,7 +242,8 @@ def hierarchy(
     there = np.setdiff1d(there, unseen)
     order = telling(codes, axis) if stencils is None else np.asarray(stencils, np.int64)
     if order.ndim != 1 or (len(order) and not (order.min() >= 0 and order.max() < len(codes.starts))):
-        raise InputError(f"stencils must be numbers between 0 and {len(codes.starts) - 1}, not {stencils!r}")
+        there_are = f"numbers between 0 and {len(codes.starts) - 1}" if len(codes.starts) else "none: there are none"
+        raise InputError(f"stencils must be {there_are}, not {stencils!r}")
     least = max(2, round(0.01 * len(there))) if least is None else least
     tree = Tree(codes, index, axis, view.members.weights[axis], members, branches, least, keep)
     return tree.grow(order[:depth].tolist(), there)
@@ -207,17 +253,6 @@ def side_of(side: str) -> int:
     """0 for rows, 1 for columns."""
     checks.one_of("side", side, tuple(SIDES))
     return SIDES[side]
-
-
-def as_ids(ids: Any) -> NDArray[Any]:
-    """One id, or several, as an array that keeps their types."""
-    if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__"):
-        ids = [ids]
-    listed = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-    array = np.empty(len(listed), object)
-    array[:] = listed
-    whole = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in listed)
-    return array.astype(np.int64) if whole and listed and abs(max(listed, key=abs)) < 2**63 else array
 
 
 def _names(model: Usable) -> tuple[str, str]:

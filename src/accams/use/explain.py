@@ -64,6 +64,8 @@ class Explanation:
         What the mean over many draws says beyond the one small model that explains it; 0 for a model of one sum.
     clipping : float
         What keeps the prediction within its range.
+    rounding : float
+        What rounding of all these sums leaves, next to nothing.
     """
 
     row: Any
@@ -74,13 +76,14 @@ class Explanation:
     effects: float = 0.0
     remainder: float = 0.0
     clipping: float = 0.0
+    rounding: float = 0.0
 
     def total(self) -> float:
         """The sum of all parts: the prediction, to the last bit."""
         total = self.offset
         for term in self.terms:
             total += term.value
-        return total + self.effects + self.remainder + self.clipping
+        return total + self.effects + self.remainder + self.clipping + self.rounding
 
     def largest(self, n: int = SHOWN) -> list[Term]:
         """The terms that matter most, the most important one first."""
@@ -92,7 +95,7 @@ class Explanation:
         for term in shown:
             lines.append(f"  {term.value:+.3f}  stencil {term.stencil}: rows like {term.row_block}")
             lines.append(f"{'':10}on columns like {term.col_block}")
-        left = [term.value for term in self.terms if term not in shown]
+        left = [term.value for term in self.largest(len(self.terms))[len(shown) :]]
         rest = [
             (sum(left), f"{len(left)} more stencils"),
             (self.effects, "effects of the row and the column"),
@@ -125,10 +128,10 @@ class Members:
 
 
 def explain(
-    members: Members, row: int, col: int, names: tuple[Any, Any], mean: float, prediction: float,
+    members: Members, row: int, col: int, names: tuple[Any, Any], mean: float, prediction: float, many: bool,
     lines: Sequence[Floats] | None = None, row_labels: NDArray[np.int64] | None = None, effect: float = 0.0,
 ) -> Explanation:  # fmt: skip
-    """The parts of `prediction`, which is `mean` within a range, by a stencil sum.
+    """The parts of `prediction`, which is `mean` within a range, by a stencil sum that stands for `many` or itself.
 
     A row that was folded in is known by the expected lines of its templates, its most probable labels and its effect.
     """
@@ -142,17 +145,10 @@ def explain(
         terms.append(Term(s, value, members.block(0, s, a, row), members.block(1, s, c, col)))
     effects = effect if codes.row_effects is None or lines is not None else float(codes.row_effects[row])
     effects += 0.0 if codes.col_effects is None else float(codes.col_effects[col])
-    remainder = _missing(total + effects, mean)
-    clipping = _missing(total + effects + remainder, prediction)
-    return Explanation(*names, prediction, codes.offset, tuple(terms), effects, remainder, clipping)
-
-
-def _missing(total: float, goal: float) -> float:
-    """The number that makes `total` the goal, to the last bit."""
-    more = goal - total
-    while total + more != goal:
-        more = float(np.nextafter(more, np.inf if total + more < goal else -np.inf))
-    return more
+    remainder = mean - (total + effects) if many else 0.0
+    clipping = prediction - mean if prediction != mean else 0.0
+    rounding = prediction - (total + effects + remainder + clipping)
+    return Explanation(*names, prediction, codes.offset, tuple(terms), effects, remainder, clipping, rounding)
 
 
 def prominence(codes: Codes) -> tuple[Floats, Floats]:

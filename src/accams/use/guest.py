@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from accams.errors import InputError
 from accams.use.explain import Explanation, explain
 from accams.use.fold import Folded, fold
-from accams.use.ids import known
+from accams.use.ids import as_ids, known
 from accams.use.recommend import Recommendations, chosen
 from accams.use.scoring import Catalogue, Floats, Positions, Seen
 from accams.use.view import View
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Guest:
     """A new row, known by a few of its values (`fold_in`), that can be used as any other.
 
@@ -37,7 +37,7 @@ class Guest:
     @classmethod
     def of(cls, view: View, columns: Any, values: Floats) -> Guest:
         """From values at some columns."""
-        positions = known(view.cols, columns, "column")
+        positions = known(view.cols, as_ids(columns), "column")
         if len(np.unique(positions)) < len(positions):
             raise InputError("a column comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
@@ -55,7 +55,7 @@ class Guest:
 
     def predict(self, columns: Any, return_std: bool = False) -> Any:
         """Predictions for columns by their ids; a column that is not known is predicted as the average one."""
-        mean, spread = self._moments(self.view.cols.find(columns))
+        mean, spread = self._moments(self.view.cols.find(as_ids(columns)))
         if not return_std:
             return self.view.clipped(mean)
         self.view.need_draws("return_std")
@@ -66,9 +66,11 @@ class Guest:
         quantile: float | None = None,
     ) -> Recommendations:  # fmt: skip
         """The best columns, as `recommend` of the model gives them; what is in the history is left out."""
+        if not isinstance(n, (int, np.integer)) or n < 1:
+            raise InputError(f"n must be a whole number of at least 1, not {n!r}")
         view = self.view
         lower = view.check_order(return_std, quantile)
-        places = None if candidates is None else known(view.cols, candidates, "column")
+        places = None if candidates is None else np.unique(known(view.cols, as_ids(candidates), "column"))
         catalogue = view.catalogue if places is None else Catalogue.of(view.sums, places)
         seen = Seen(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
@@ -81,7 +83,7 @@ class Guest:
 
     def explain(self, column: Any) -> Explanation:
         """One prediction, taken apart; a model of many draws explains itself by a small one, distilled of them."""
-        j = known(self.view.cols, [column], "column")
+        j = known(self.view.cols, as_ids([column]), "column")
         mean = self._moments(j)[0]
         prediction = float(self.view.clipped(mean)[0])
         by = self if self.view.posterior is None else Guest.of(self.view.explainer, self.columns, self.values)
@@ -90,7 +92,7 @@ class Guest:
         lines = np.split(by.folded.profiles[0], np.cumsum(codes.widths)[:-1])
         effect = float(by.folded.constants[0, 0] - codes.offset)
         names, labels = (self.name, column), by.folded.labels[0][0]
-        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, lines, labels, effect)
+        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, by is not self, lines, labels, effect)
 
     def __repr__(self) -> str:
         return f"Guest({len(self.values)} values, {self.view.stencils.shape[1]:,} columns)"

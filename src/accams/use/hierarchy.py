@@ -14,7 +14,7 @@ from accams.model.codes import Codes
 from accams.use.scoring import Floats, Positions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Node:
     """A branch of the tree: the columns that share a label, or a group of labels, in each stencil so far.
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.errors import InputError
@@ -16,9 +17,29 @@ NEAR = 3
 LOOKED_AT = 200  # ids beside the place where an unknown one would stand, by which near ones are found
 
 
-def known(index: Index, ids: Any, what: str) -> Positions:
+def as_ids(ids: Any) -> NDArray[Any]:
+    """One id, or several, as an array that keeps their types."""
+    if hasattr(ids, "to_numpy"):
+        ids = np.asarray(ids.to_numpy())
+    if isinstance(ids, np.ndarray):
+        if ids.ndim > 1:
+            raise InputError(f"ids must form one column, but the array has shape {ids.shape}")
+        return ids.reshape(-1)
+    listed = [ids] if isinstance(ids, (str, bytes)) or not hasattr(ids, "__iter__") else list(ids)
+    whole = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in listed)
+    if whole and listed and abs(max(listed, key=abs)) < 2**63:
+        return np.array(listed, np.int64)
+    array = np.empty(len(listed), object)
+    array[:] = listed
+    return array
+
+
+def known(index: Index, ids: NDArray[Any], what: str) -> Positions:
     """Positions of ids, all of which must be known."""
-    positions = index.find(ids)
+    try:
+        positions = index.find(ids)
+    except TypeError as error:  # unhashable: lists, dicts
+        raise InputError(f"ids must be numbers, text, dates or the like ({error})") from None
     if (positions < 0).any():
         wrong = np.asarray(ids, object)[int(np.argmax(positions < 0))]
         raise InputError(f"there is no {what} {wrong!r} in this model{_advice(index, wrong)}")
@@ -26,6 +47,8 @@ def known(index: Index, ids: Any, what: str) -> Positions:
 
 
 def _advice(index: Index, wrong: Any) -> str:
+    if wrong is None or wrong != wrong:
+        return ": it is missing"
     near = nearest(index, wrong)
     return f"; the nearest ids are {', '.join(map(repr, near))}" if near else ""
 

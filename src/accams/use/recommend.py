@@ -26,7 +26,7 @@ class Recommendation(NamedTuple):
     rule: str
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recommendations:
     """The best columns for some rows, line by line: the first row's, best first, then the second's.
 
@@ -71,14 +71,18 @@ class Recommendations:
 
 
 def recommend(
-    view: View, rows: Positions, names: NDArray[Any], n: int, seen: Seen | None, candidates: Positions | None,
-    return_std: bool, quantile: float | None,
+    view: View, rows: Positions, names: NDArray[Any], n: int, seen: tuple[Seen, Positions] | None,
+    candidates: Positions | None, return_std: bool, quantile: float | None,
 ) -> Recommendations:  # fmt: skip
-    """The best `n` columns for each of these rows (-1: the average one, called as in `names`)."""
+    """The best `n` columns for each of these rows (-1: the average one, called as in `names`).
+
+    `seen` is what is not to be recommended, and which of its rows are these.
+    """
     lower = view.check_order(return_std, quantile)
     catalogue = view.catalogue if candidates is None else Catalogue.of(view.sums, candidates)
     noise = view.row_noise(rows) if lower else None
-    which, ranks, j = chosen(catalogue.best(rows, n, catalogue.places_of(rows, seen), noise, lower))
+    left_out = catalogue.places_of(rows, None) if seen is None else catalogue.places_of(seen[1], seen[0])
+    which, ranks, j = chosen(catalogue.best(rows, n, left_out, noise, lower))
     i = rows[which]
     mean, variance = view.moments(i, j)
     average = np.isin(i, np.append(view.stencils.unseen_rows, -1))

@@ -149,10 +149,11 @@ class Catalogue:
     def of(cls, sums: Sums, columns: Positions) -> Catalogue:
         """For these columns of the model."""
         blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths)]
-        places = np.full((len(blocks), GROUPS, 2), -1, np.int64)
-        widths = np.zeros((len(blocks), GROUPS, 2), np.int64)
+        groups = max((len(block) for _, block in blocks), default=1)
+        places = np.full((len(blocks), groups, 2), -1, np.int64)
+        widths = np.zeros((len(blocks), groups, 2), np.int64)
         widest = max((int(codes.widths.max(initial=1)) for codes in sums.codes), default=1)
-        codes = np.zeros((len(blocks), len(columns), GROUPS), np.uint16 if widest <= 1 << 16 else np.uint32)
+        codes = np.zeros((len(blocks), len(columns), groups), np.uint16 if widest <= 1 << 16 else np.uint32)
         for b, (d, block) in enumerate(blocks):
             of = sums.codes[d]
             begins = sums.places[d] + np.cumsum(of.widths) - of.widths
@@ -176,12 +177,13 @@ class Catalogue:
         self, rows: Positions, n: int, seen: tuple[Positions, Positions], noise: Floats | None = None,
         lower: float = 0.0,
     ) -> Positions:  # fmt: skip
-        """The best `n` of the columns for each row, as an array (row, n): positions in the matrix, -1 for want of more.
+        """The best `n` of the columns (or all, if there are fewer) for each row: positions in the matrix, or -1.
 
         `seen` are the columns to leave out: where each row's begin, and their places among `columns` (or -1). The
         order is by the mean over the sums, less `lower` standard deviations, to which each row's `noise` (a variance)
         contributes.
         """
+        n = min(n, len(self.columns))
         found = np.empty((len(rows), n), np.int64)
         batch = max(1, PROFILE_BYTES // (4 * int(self.sums.places[-1]) + 8))
         for lo in range(0, len(rows), batch):
@@ -199,14 +201,15 @@ class Catalogue:
         """The same for rows that are known by their profiles."""
         from accams.kernels.score import best_columns
 
-        found = np.empty((len(profiles), min(n, len(self.columns))), np.int64)
+        n = min(n, len(self.columns))
+        found = np.empty((len(profiles), n), np.int64)
+        if n < 1:
+            return found
         noise = np.zeros(len(profiles)) if noise is None else noise
         tables = profiles, constants, self.places, self.widths, self.owner, self.codes, self.base
         ranges = THREADS.split_evenly(len(profiles), self.codes.size + 1)
         THREADS.run(best_columns, ranges, *tables, self.sums.unit, noise, lower, *seen, found)
-        known = np.where(found >= 0, self.columns[found], -1) if len(self.columns) else found
-        more = np.full((len(known), n - known.shape[1]), -1, np.int64)
-        return np.concatenate([known, more], axis=1)
+        return np.where(found >= 0, self.columns[found], -1)
 
 
 def _blocks(widths: Positions) -> list[list[list[int]]]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.model.codes import Codes
+from accams.use.hierarchy import centred_lines
 from accams.use.scoring import Floats, Sums
 
 MEASURES = ("weighted", "hamming")
@@ -34,24 +35,18 @@ def _by_labels(codes: Codes, side: int) -> Codes:
 
 
 def _by_templates(codes: Codes, side: int) -> Codes:
-    labels, others = (codes.rows, codes.cols) if side == 0 else (codes.cols, codes.rows)
+    labels = (codes.rows, codes.cols)[side]
     tables, variance = list[Floats](), 0.0
     for s in range(len(codes.starts)):
-        lines = codes.template(s) if side == 0 else codes.template(s).T
-        lines, own = np.asarray(lines[:, :-1], np.float64), _shares(labels[:-1, s], len(lines))
-        across = _shares(others[:-1, s], lines.shape[1] + 1)[:-1]
-        lines = (lines - (lines @ across)[:, None]) * np.sqrt(across)
+        lines, own, across = centred_lines(codes, s, side)
+        lines = np.concatenate([lines, np.zeros((1, lines.shape[1]))]) * np.sqrt(across)  # and the average one
+        own = np.append(own, 0.0)
         square = np.square(lines).sum(axis=1)
         tables.append(square[:, None] + square - 2.0 * lines @ lines.T)
         variance += float(own @ tables[-1] @ own) / 2.0
     if variance <= 0.0:
         return _square(labels, [np.zeros_like(each) for each in tables], 1.0)
     return _square(labels, [-each / (2.0 * variance) for each in tables], 1.0)
-
-
-def _shares(labels: NDArray[np.unsignedinteger], k: int) -> Floats:
-    counts = np.bincount(labels, minlength=k).astype(np.float64)
-    return np.asarray(counts / max(counts.sum(), 1.0))
 
 
 def _square(labels: NDArray[np.unsignedinteger], tables: list[Floats], offset: float) -> Codes:

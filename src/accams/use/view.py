@@ -60,8 +60,8 @@ class View:
 
     @cached_property
     def catalogue(self) -> Catalogue:
-        """All columns, laid out for scoring."""
-        return Catalogue.of(self.sums, np.arange(len(self.cols)))
+        """All columns that have data, laid out for scoring."""
+        return Catalogue.of(self.sums, np.setdiff1d(np.arange(len(self.cols)), self.stencils.unseen_cols))
 
     @cached_property
     def explainer(self) -> View:
@@ -86,6 +86,7 @@ class View:
     def _thinned(self) -> dict[int, View]:
         return {}
 
+    @cached_property
     def transposed(self) -> View:
         """The same model with rows for columns; nothing is known of what its rows have seen, nor of their noise."""
         posterior = self.posterior
@@ -134,6 +135,6 @@ class View:
         if quantile is None:
             return 0.0
         self.need_draws("quantile")
-        if not 0.0 < quantile < 1.0:
+        if not isinstance(quantile, (int, float)) or not 0.0 < quantile < 1.0:
             raise InputError(f"quantile must be a number between 0 and 1, not {quantile!r}")
         return -float(ndtri(quantile))
