@@ -1,7 +1,9 @@
-"""The films most similar to twenty well-known ones, by a model of MovieLens 1M, as a table for a person to judge.
+"""The films most similar to twenty well-known ones, and the tree of films, for a person to judge.
+
+By `BayesianACCAMS()` on the training part of MovieLens 1M, seed 0, as in `compression.py`.
 
 Run: python experiments/similar.py [--model FILE] [--max-bytes N] [--by weighted|hamming]
-     (FILE keeps the posterior between runs; N distils it first)
+     (FILE keeps the posterior between runs; N distils it first, and then there is no tree)
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "accuracy"))
 
+import numpy as np
 from common import machine, table, use_local_data
+from export import lines
 
 import accams
-from accams.data import datasets
+from accams.data.splits import permutation_test_positions
 from accams.data.titles import read_titles
 
 FILMS = {
@@ -27,6 +31,7 @@ FILMS = {
     1347: "A Nightmare on Elm Street", 527: "Schindler's List", 586: "Home Alone",
 }  # fmt: skip
 SHOWN = 10
+ACTIVE, NAMED = 64, 5  # ratings of a film in the tree, about; films that name a branch
 
 
 def main() -> None:
@@ -39,7 +44,9 @@ def main() -> None:
     if given.model is not None and given.model.is_file():
         model = accams.load(given.model)
     else:
-        model = accams.BayesianACCAMS().fit(datasets.movielens("1m").observations)
+        pairs, y = lines("ml-1m")
+        train = np.setdiff1d(np.arange(len(y)), permutation_test_positions(len(y), 0.1, 0))
+        model = accams.BayesianACCAMS().fit(pairs[train], y[train])
         if given.model is not None:
             model.save(given.model)
     if given.max_bytes is not None:
@@ -51,6 +58,10 @@ def main() -> None:
         for film, name in FILMS.items()
     ]
     print(table(["film", "most similar"], rows))
+    if given.max_bytes is None:
+        active = model.col_index_.ids[model.activity_[1] >= ACTIVE].tolist()
+        for depth, node in model.hierarchy(3, candidates=active).walk():
+            print(f"{'    ' * depth}{node.size:,}: {', '.join(short(titles[x]) for x in node.members[:NAMED])}")
     print(machine())
 
 

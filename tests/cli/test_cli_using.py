@@ -127,5 +127,10 @@ def test_titles_that_do_not_match(posterior, tmp_path):
     assert "does not match the model" in refusal("similar", posterior, "film 1", "--titles", tmp_path / "t.csv")
 
 
+def test_a_small_file_does_not_know_who_is_active(posterior, tmp_path):
+    done_well("compress", posterior, "--max-bytes", "2k", "-o", tmp_path / "s")
+    assert "leave out --active" in refusal("hierarchy", tmp_path / "s", "--active", "3")
+
+
 def test_a_file_that_does_not_tell_what_was_seen(numbered):
     assert "pass seen=" in refusal("recommend", numbered, "3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -71,6 +72,16 @@ def test_years_are_no_ids(tmp_path):
 def test_lists_in_parquet_and_numbers_for_text(tmp_path):
     pd.DataFrame({"id": [1, 2], "title": ["Heat", "Fly"], "genres": [["a"], ["b", "c"]]}).to_parquet(tmp_path / "m")
     assert read_titles(tmp_path / "m", Index(["1", "2"])) == {"1": "Heat", "2": "Fly"}
+
+
+def test_what_is_no_table(tmp_path):
+    np.savez(tmp_path / "m.npz", a=np.ones(3))
+    with pytest.raises(InputError, match="no table of titles"):
+        read_titles(tmp_path / "m.npz", NUMBERS)
+    pd.DataFrame({"id": [1, 2], "title": ["Heat", "Fly"]}).to_parquet(tmp_path / "m.parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "m.parquet").read_bytes()[:300] + b"PAR1")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_titles(tmp_path / "cut.parquet", NUMBERS)
 
 
 def test_titled():

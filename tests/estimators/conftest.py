@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-pytest.register_assert_rewrite("shared", "shared_inputs", "shared_use", "bayes_models")
+pytest.register_assert_rewrite("shared", "shared_inputs", "shared_use", "shared_reading", "bayes_models")
 
 
 @pytest.fixture

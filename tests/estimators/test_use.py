@@ -13,8 +13,9 @@ from shared_use import SEEN, TABLE, UseTests
 
 import accams
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, StencilSum
+from accams.estimators.seen_files import pack_seen, unpack_seen
 from accams.estimators.small import StencilModel
-from accams.use.scoring import Sums
+from accams.use.scoring import Seen, Sums
 from accams.use.similar import likeness
 
 BAYES = {"n_stencils": 5, "n_clusters": 5, "n_sweeps": 12, "noise": 0.5}
@@ -185,6 +186,29 @@ def test_columns_without_data_are_not_recommended():
     matrix = MATRIX.copy()
     matrix[:, 2] = np.nan
     assert 2 not in fitted(matrix).recommend(0, exclude_seen=False).cols
+
+
+def test_what_a_guest_is_not_asked():
+    model = fitted()
+    guest = model.fold_in({0: 3.0})
+    with pytest.raises(InputError, match="a guest's history is known"):
+        model.recommend(guest, seen=[(0, 1)])
+    for history in (Observations.from_dense(MATRIX), 3):
+        with pytest.raises(InputError, match=r"fold_in takes the values of one row|the history must be"):
+            model.fold_in(history)
+    with pytest.raises(InputError, match="quantile must be a number"):
+        make(**BAYES).fit(TABLE).recommend("user 02", quantile="low")
+
+
+def test_what_was_observed_is_checked_when_it_is_read():
+    seen = Seen(np.array([0, 2, 2, 3]), np.array([1, 4, 0]))
+    n, data = pack_seen(seen)
+    again = unpack_seen(data, n, (3, 5))
+    np.testing.assert_array_equal(again.starts, seen.starts)
+    np.testing.assert_array_equal(again.columns, seen.columns)
+    for n_cells, shape in ((n + 1, (3, 5)), (n, (2, 5)), (n, (3, 4))):
+        with pytest.raises(ValueError, match=r"cut short|outside the matrix|cannot come from"):
+            unpack_seen(data, n_cells, shape)
 
 
 @pytest.mark.parametrize("ids", [True, False])

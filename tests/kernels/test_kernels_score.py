@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from accams.model.codes import Codes
 from accams.use.fold import PASSES, fold
@@ -89,6 +90,7 @@ def fold_twin(codes, cols, values, noise):
         for s, T in enumerate(templates)
     ]
     lines, labels, effect = [T[-1] for T in templates], [0] * len(templates), 0.0
+    shares = [np.ones(1)] * len(templates)
     other = np.zeros(len(cols)) if codes.col_effects is None else codes.col_effects[cols].astype(np.float64)
 
     def left(without):
@@ -104,7 +106,8 @@ def fold_twin(codes, cols, values, noise):
             score = np.log(frequent[s] / frequent[s].sum()) - (away**2).sum(axis=1) / (2 * noise**2)
             share = np.exp(score - score.max())
             lines[s], labels[s] = share / share.sum() @ T[:-1], int(np.argmax(score))
-    return np.concatenate(lines), labels, effect
+            shares[s] = share / share.sum()
+    return np.concatenate(lines), labels, effect, shares
 
 
 @pytest.mark.parametrize("effects", [False, True])
@@ -118,15 +121,34 @@ def test_new_rows(effects):
     for u in range(3):
         part = slice(begins[u], begins[u + 1])
         for d, codes in enumerate(draws):
-            lines, labels, effect = fold_twin(codes, cols[part], values[part], 0.7)
+            lines, labels, effect, _ = fold_twin(codes, cols[part], values[part], 0.7)
             own = found.profiles[u, sums.places[d] : sums.places[d + 1]]
             np.testing.assert_allclose(own, lines, atol=1e-9)
             np.testing.assert_allclose(found.constants[u, d], codes.offset + effect, atol=1e-9)
             assert found.labels[d][u].tolist() == labels
-            assert ((found.certain[d][u] > 0) & (found.certain[d][u] <= 1)).all()
         mean, _ = found.predict(sums, u, np.arange(30))
         catalogue = Catalogue.of(sums, np.arange(30))
         none = catalogue.places_of(np.zeros(1, np.int64), None)
         profiles, constants = (x[u : u + 1] for x in found.in_units(sums))
         best = catalogue.best_of(profiles, constants, 30, none, None, 0.0)[0]
         np.testing.assert_allclose(mean[best], np.sort(mean)[::-1], atol=1e-6)
+
+
+def test_labels_are_drawn_by_their_probabilities():
+    """A thousandth of all seeds would raise a false alarm in one of four tests of chi-square."""
+    random = np.random.default_rng(2)
+    codes, n = random_sum(random, (20, 30), [(4, 3), (2, 5), (3, 3), (6, 2)]), 4000
+    cols, values = random.integers(0, 30, 3), random.normal(size=3)
+    *_, shares = fold_twin(codes, cols, values, 0.9)
+    begins = 3 * np.arange(n + 1)
+    found = fold(Sums([codes], [None]), 0.9, begins, np.tile(cols, n), np.tile(values, n), seed=0)
+    for s, share in enumerate(shares):
+        counts = np.bincount(found.labels[0][:, s], minlength=len(share))
+        assert chisquare(counts, n * share).pvalue > 0.001 / 4
+    again = fold(Sums([codes], [None]), 0.9, begins, np.tile(cols, n), np.tile(values, n), seed=0)
+    np.testing.assert_array_equal(again.labels[0], found.labels[0])
+
+
+def test_a_new_row_can_be_further_off_than_any_that_the_model_has():
+    sums = Sums([random_sum(np.random.default_rng(0), (4, 6), [(2, 2)])], [None])
+    assert abs(int(sums.in_units(np.array([1e12]))[0])) <= 2**30

@@ -74,3 +74,10 @@ def test_saved_again_they_say_the_same(name, tmp_path):
     again, pairs = accams.load(tmp_path / "m"), [tuple(pair) for pair in EXPECTED[name]["pairs"]]
     args = tuple(zip(*pairs, strict=True)) if isinstance(model, accams.StencilSum) else (pairs,)
     np.testing.assert_array_equal(again.predict(*args), model.predict(*args))
+
+
+def test_what_was_observed_is_read():
+    model = opened("accams-seen")
+    found = model.recommend(model.row_index_.ids[:1], 100)
+    assert len(found) + int(np.diff(model.seen_.starts)[0]) == len(model.col_index_)
+    assert len(model.seen_.columns) == 247

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.data.observations import Observations
 from accams.errors import InputError
-from accams.estimators import checks
 from accams.estimators.distilling import activity
 from accams.estimators.inputs import (
     known_positions,
@@ -216,11 +215,8 @@ class StencilEstimator(Usable, Parameters):
         return self._clipped(self.stencils_.predict(*known_positions(self.row_index_, self.col_index_, rows, cols)))
 
     def _clipped(self, prediction: NDArray[np.float64]) -> NDArray[np.float64]:
-        checks.clip(self.clip)
-        if self.clip is False:
-            return prediction
-        low, high = self.value_range_ if self.clip is True else self.clip
-        return np.clip(prediction, low, high)
+        bounds = self._bounds()
+        return prediction if bounds is None else np.clip(prediction, *bounds)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in self.__dict__.items() if name not in ("_view", "_likeness")}

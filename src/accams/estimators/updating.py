@@ -34,9 +34,9 @@ class Places:
     rows: Positions
     size: int
 
-    def put(self, old: NDArray[Any], new: Any, fill: Any = 0) -> NDArray[Any]:
-        """The numbers of all rows, the last line of which `fill` stands for in new ones that get none."""
-        out = np.full((self.size, *old.shape[1:]), fill, old.dtype)
+    def put(self, old: NDArray[Any], new: Any) -> NDArray[Any]:
+        """The numbers of all rows, with new ones for these."""
+        out = np.empty((self.size, *old.shape[1:]), old.dtype)
         out[: len(old)] = old
         out[self.rows] = new
         return out
@@ -118,7 +118,7 @@ def _draw_with(draw: Draw, folded: Folded, d: int, places: Places) -> Draw:
 
 def _certain(codes: Codes, labels: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
     """Labels as probabilities."""
-    heights = np.diff(np.append(codes.starts, len(codes.flat))) // codes.widths
+    heights = codes.heights
     shares = np.zeros((len(labels), width), np.uint8)
     np.put_along_axis(shares, np.cumsum(heights) - heights + labels, 255, axis=1)
     return shares
@@ -128,7 +128,7 @@ def _note_activity(new: Usable, model: Usable, observations: Observations, fille
     old = getattr(model, "activity_", None)
     if old is not None:
         counts = np.diff(observations.row_starts)[filled]
-        new.activity_ = places.put(old[0], activity(counts), 1.0), old[1]
+        new.activity_ = places.put(old[0], activity(counts)), old[1]
 
 
 def _seen_with(seen: Seen | None, begins: Positions, columns: Positions, places: Places) -> Seen | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.data.ids import Index
+from accams.estimators import checks
 from accams.model.stencils import StencilSum
 from accams.use.scoring import Seen
 
@@ -31,6 +32,13 @@ class Usable:
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     clip: bool | tuple[float, float]
+
+    def _bounds(self) -> tuple[float, float] | None:
+        """The range within which predictions are kept."""
+        checks.clip(self.clip)
+        if isinstance(self.clip, bool):
+            return self.value_range_ if self.clip else None
+        return self.clip
 
     def _check_is_fitted(self) -> None:
         raise NotImplementedError

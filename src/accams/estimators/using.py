@@ -51,14 +51,14 @@ def view_of(model: Usable) -> View:
     seen, activity = getattr(model, "seen_", None), getattr(model, "activity_", None)
     ids = model.row_index_, model.col_index_
     parts = model.stencils_, posterior, *ids, seen, activity
-    if kept is not None and kept.clip == _range(model):
+    if kept is not None and kept.clip == model._bounds():
         before = kept.stencils, kept.posterior, kept.rows, kept.cols, kept.seen, kept.activity
         if all(one is other for one, other in zip(parts, before, strict=True)):
             return kept  # type: ignore[no-any-return]
     low, high = model.value_range_
     noise = getattr(model, "sigma_", None) or getattr(model, "train_rmse_", None) or UNKNOWN_NOISE * (high - low)
     noise = max(float(noise), SMALLEST_NOISE * (high - low)) or 1.0
-    view = View(model.stencils_, posterior, *ids, _range(model), noise, seen, activity, Distilled(model))
+    view = View(model.stencils_, posterior, *ids, model._bounds(), noise, seen, activity, Distilled(model))
     model.__dict__["_view"] = view
     return view
 
@@ -78,13 +78,6 @@ class Distilled:
         return self.made
 
 
-def _range(model: Usable) -> tuple[float, float] | None:
-    checks.clip(model.clip)
-    if isinstance(model.clip, bool):
-        return model.value_range_ if model.clip else None
-    return model.clip
-
-
 def recommendations(
     model: Usable, user: Any, n: int, exclude_seen: bool, seen: Any, candidates: Any, unknown: str,
     return_std: bool, quantile: float | None,
@@ -98,7 +91,7 @@ def recommendations(
             raise InputError("a guest's history is known: pass no seen")
         how = {"candidates": candidates, "return_std": return_std, "quantile": quantile}
         return user.recommend(n, exclude_seen=exclude_seen, **how)
-    names = ids_of_frame(user, _row_name(model)) if is_frame(user) else as_ids(user)
+    names = ids_of_frame(user, _names(model)[0]) if is_frame(user) else as_ids(user)
     rows = known(view.rows, names, "row") if unknown == "error" else positions(view.rows, names)
     columns = None if candidates is None else np.unique(known(view.cols, as_ids(candidates), "column"))
     what = seen_columns(model, view, seen, names, rows) if exclude_seen else None
@@ -261,7 +254,3 @@ def side_of(side: str) -> int:
 def _names(model: Usable) -> tuple[str, str]:
     names = getattr(model, "feature_names_in_", None)
     return ("row", "col") if names is None else (str(names[0]), str(names[1]))
-
-
-def _row_name(model: Usable) -> str:
-    return _names(model)[0]

@@ -10,7 +10,7 @@ from accams.kernels.jit import kernel
 @kernel
 def fold_rows(
     lo, hi, begins, cols, values, col_codes, flat, starts, widths, heights, log_prior, offset, col_effects, noise,
-    effect_variance, n_passes, uniforms, profiles, first, effects, labels, certain,
+    effect_variance, n_passes, uniforms, profiles, first, effects, labels,
 ):  # fmt: skip
     """Probabilities of labels for the rows [lo, hi) from their observations, stencil by stencil, again and again.
 
@@ -18,8 +18,8 @@ def fold_rows(
     label is taken out, and its probabilities are set to what the prior and the rest of the sum (by its expectation)
     make of them: mean-field coordinate ascent. It begins with the average row. `noise` is the variance of an
     observation. Results: profiles[u, first ...] = expected lines of the templates, effects[u] = the row's effect,
-    labels[u] and certain[u] = the most probable label of each stencil and its probability; with `uniforms` (row,
-    stencil) between 0 and 1, labels are drawn by them instead.
+    labels[u] = the most probable label of each stencil; with `uniforms` (row, stencil) between 0 and 1, labels are
+    drawn by them instead.
     """
     n_stencils = starts.size
     widest, highest = 1, 1
@@ -85,7 +85,6 @@ def fold_rows(
                     total += score[a]
                 if uniforms.shape[0]:
                     labels[u, s] = _drawn(score[:k], uniforms[u, s] * total)
-                certain[u, s] = score[labels[u, s]] / total
                 last = step == n_passes - 1  # until then, only what the observations see is wanted
                 for q in range(width if last else here):
                     c = q if last else present[q]

@@ -69,15 +69,6 @@ def _score(profile, constants, places, widths, owner, codes, base, table, x, tot
 
 
 @kernel
-def score_rows(lo, hi, profiles, constants, places, widths, owner, codes, base, totals, squares):
-    """The sums and sums of squares of all columns' scores, for the rows [lo, hi)."""
-    table = np.zeros((codes.shape[2], _widest(widths)), np.int32)
-    x = np.empty(codes.shape[1], np.int32)
-    for u in range(lo, hi):
-        _score(profiles[u], constants[u], places, widths, owner, codes, base, table, x, totals[u], squares[u])
-
-
-@kernel
 def best_columns(
     lo, hi, profiles, constants, places, widths, owner, codes, base, unit, noise, lower, seen_starts, seen, best
 ):  # fmt: skip

@@ -59,6 +59,11 @@ class Codes:
         both = [_padded_effects(each, missing) for each, missing in zip(effects, unseen, strict=True)]
         return cls(rows, cols, flat, starts, widths, both[0], both[1], offset)
 
+    @property
+    def heights(self) -> NDArray[np.int64]:
+        """How many lines each template has, with the average."""
+        return (np.diff(np.append(self.starts, len(self.flat))) // self.widths).astype(np.int64)
+
     def template(self, stencil: int) -> NDArray[np.floating]:
         """Template number `stencil`, with the averages as last line and column."""
         ends = [*self.starts[1:], len(self.flat)]

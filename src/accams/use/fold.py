@@ -24,14 +24,13 @@ class Folded:
         What each row's line of every template is expected to be, laid out as `Sums.places` says.
     constants : array (row, sum)
         Each sum's offset and the row's effect in it.
-    labels, certain : lists of arrays (row, stencil), one for each sum
-        The most probable label of each stencil, and how probable it is.
+    labels : list of arrays (row, stencil), one for each sum
+        The most probable label of each stencil, or one drawn by its probability.
     """
 
     profiles: Floats
     constants: Floats
     labels: list[NDArray[np.int64]]
-    certain: list[Floats]
 
     def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
         """Mean and variance over the sums at these columns (-1: the average one), for one of the rows."""
@@ -45,8 +44,7 @@ class Folded:
 
     def in_units(self, sums: Sums) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Profiles and constants as a catalogue scores them."""
-        constants = self.constants - sums.codes[0].offset
-        return tuple(np.rint(x / sums.unit).astype(np.int32) for x in (self.profiles, constants))  # type: ignore[return-value]
+        return sums.in_units(self.profiles), sums.in_units(self.constants - sums.codes[0].offset)
 
 
 def fold(
@@ -61,38 +59,32 @@ def fold(
     n = len(begins) - 1
     profiles, effects = np.empty((n, int(sums.places[-1]))), np.zeros((len(sums.codes), n))
     labels = [np.zeros((n, len(codes.starts)), np.int64) for codes in sums.codes]
-    certain = [np.ones((n, len(codes.starts))) for codes in sums.codes]
 
-    def run(which: range, lo: int, hi: int) -> None:
-        for d in which:
-            run_one(d, lo, hi)
-
-    def run_one(d: int, lo: int, hi: int) -> None:
+    def run(d: int, lo: int, hi: int) -> None:
         codes = sums.codes[d]
         variance = 0.0 if codes.row_effects is None else _variance(codes.row_effects)
         col_effects = np.zeros(0, np.float32) if codes.col_effects is None else codes.col_effects
         fold_rows(
             lo, hi, begins, cols, values, codes.cols, codes.flat, codes.starts, codes.widths, *sums.label_priors[d],
             codes.offset, col_effects, noise * noise, variance, PASSES, _uniforms(seed, d, labels[d].shape), profiles,
-            sums.places[d], effects[d], labels[d], certain[d],
+            sums.places[d], effects[d], labels[d],
         )  # fmt: skip
 
-    if len(sums.codes) > 1:
-        THREADS.map(lambda lo, hi: run(range(lo, hi), 0, n), _pieces(len(sums.codes)))
+    if len(sums.codes) == 1:
+        THREADS.map(lambda lo, hi: run(0, lo, hi), _pieces(n))
     else:
-        THREADS.map(lambda lo, hi: run(range(1), lo, hi), _pieces(n))
+        THREADS.map(lambda d, _: run(d, 0, n), [(d, d + 1) for d in range(len(sums.codes))])
     offsets = np.array([codes.offset for codes in sums.codes])
-    return Folded(profiles, effects.T + offsets, labels, certain)
+    return Folded(profiles, effects.T + offsets, labels)
 
 
 def label_priors(codes: Codes) -> tuple[Positions, Floats]:
     """How many lines each template has, with the average, and the logarithm of how frequent each row label is."""
-    heights = np.diff(np.append(codes.starts, len(codes.flat))) // codes.widths
     found = [np.zeros(0)]
-    for s, k in enumerate((heights - 1).tolist()):
+    for s, k in enumerate((codes.heights - 1).tolist()):
         counts = np.bincount(codes.rows[:-1, s], minlength=k + 1)[:k] + 1.0 / k
         found.append(np.append(np.log(counts / counts.sum()), -np.inf))
-    return heights.astype(np.int64), np.concatenate(found)
+    return codes.heights, np.concatenate(found)
 
 
 def _uniforms(seed: int | None, d: int, shape: tuple[int, ...]) -> Floats:

@@ -49,7 +49,7 @@ class Sums:
     @cached_property
     def flat(self) -> list[Ints]:
         """The templates of each sum in units."""
-        return [np.rint(each.flat / self.unit).astype(np.int32) for each in self.codes]
+        return [self.in_units(each.flat) for each in self.codes]
 
     @cached_property
     def label_priors(self) -> list[tuple[Positions, Floats]]:
@@ -75,14 +75,16 @@ class Sums:
                 gather_profiles(rows, codes.rows, self.flat[d], codes.starts, codes.widths, self.places[d], profiles)
             else:
                 part = slice(self.places[d], self.places[d + 1])
-                profiles[:, part] = self._units(expected_lines(codes, shares[rows].astype(np.float64)))
+                profiles[:, part] = self.in_units(expected_lines(codes, shares[rows].astype(np.float64)))
             constants[:, d] = codes.offset - self.codes[0].offset
             if codes.row_effects is not None:
                 constants[:, d] += codes.row_effects[rows]
-        return profiles, self._units(constants)
+        return profiles, self.in_units(constants)
 
-    def _units(self, numbers: Floats) -> Ints:
-        return np.rint(numbers / self.unit).astype(np.int32)
+    def in_units(self, numbers: NDArray[np.floating]) -> Ints:
+        """Whole multiples of the unit; a new row's constant can be larger than any that the model has."""
+        within = np.clip(numbers / self.unit, -2.0 * TOP, 2.0 * TOP)
+        return np.asarray(np.rint(within), np.int32)
 
 
 def expected_lines(codes: Codes, shares: Floats) -> Floats:
@@ -229,4 +231,4 @@ def _base(sums: Sums, columns: Positions) -> Ints:
         return np.zeros((0, len(columns)), np.int32)
     none = np.zeros(len(columns))
     effects = [none if codes.col_effects is None else codes.col_effects[columns] for codes in sums.codes]
-    return np.rint(np.array(effects) / sums.unit).astype(np.int32)
+    return sums.in_units(np.array(effects))

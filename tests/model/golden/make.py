@@ -71,6 +71,7 @@ def main() -> None:
         ("bayesian", draws, draw_pairs, {}),
         ("accams-alike", text, text_pairs, {}),  # as the first of these, with templates on a grid and one shape for all
         ("bayesian-alike", draws, draw_pairs, {}),
+        ("accams-seen", text, text_pairs, {"seen": True}),  # and which cells were observed
     ):
         path = FOLDER / f"{name}.accams"
         if path.exists():

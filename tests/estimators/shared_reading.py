@@ -1,0 +1,120 @@
+"""What every model tells about itself: likeness, explanations, a tree. Part of `shared_use.UseTests`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+class ReadingTests:
+    """Tests of a model of users and items by name; whoever inherits them has the fixture `model`."""
+
+    has_draws = False
+
+    # -- similar -------------------------------------------------------------------------------------------
+
+    def sums(self, model: Any) -> list[Any]:
+        return [model.stencils_.codes] if not self.has_draws else [draw.codes for draw in model.posterior_.draws]
+
+    @pytest.mark.parametrize(("side", "name"), [("cols", "item 03"), ("rows", "user 03")])
+    def test_hamming(self, model: Any, side: str, name: str) -> None:
+        index = model.col_index_ if side == "cols" else model.row_index_
+        codes = [(each.rows, each.cols)[side == "cols"] for each in self.sums(model)]
+        p = int(index.positions([name])[0])
+        shares = np.mean([(each[:-1] == each[p]).mean(axis=1) for each in codes], axis=0)
+        found = model.similar(name, 6, side=side, by="hamming")
+        expected = pd.Series(shares, index.ids).drop(name).sort_values(ascending=False)[:6]
+        np.testing.assert_allclose([score for _, score in found], expected, rtol=1e-6)
+        assert name not in dict(found)
+
+    @pytest.mark.parametrize(("side", "name"), [("items", "item 03"), ("users", "user 03")])
+    def test_similar_by_what_labels_mean(self, model: Any, side: str, name: str) -> None:
+        found = model.similar(name, 5, side=side)
+        scores = [score for _, score in found]
+        assert scores == sorted(scores, reverse=True)
+        assert len(found) == 5
+        assert max(scores) <= 1.0 + 1e-6
+        among = dict(model.similar(name, 5, side=side, candidates=[found[3][0], found[1][0], name]))
+        assert among == {found[1][0]: found[1][1], found[3][0]: found[3][1]}
+        back = dict(model.similar(found[0][0], 1000, side=side))
+        assert back[name] == pytest.approx(scores[0], abs=1e-6)  # both ways the same
+
+    # -- explain -------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize(("user", "item"), [("user 00", "item 00"), ("user 21", "item 33"), ("user 50", "item 02")])
+    def test_an_explanation_adds_up(self, model: Any, user: str, item: str) -> None:
+        why = model.explain(user, item)
+        assert why.total() == why.prediction == model.predict([(user, item)])[0]
+        parts = [why.offset, *(term.value for term in why.terms), why.effects, why.remainder, why.clipping]
+        assert sum(parts) == pytest.approx(why.prediction)
+        if not self.has_draws:
+            assert abs(why.remainder) < 1e-12
+        assert user in str(why)
+
+    def test_blocks_hold_who_is_asked_about(self, model: Any) -> None:
+        why = model.explain("user 21", "item 33")
+        codes = model._view.explainer.stencils.codes
+        i, j = model.row_index_.positions(["user 21"])[0], model.col_index_.positions(["item 33"])[0]
+        for term in why.terms:
+            s = term.stencil
+            assert term.value == codes.template(s)[codes.rows[i, s], codes.cols[j, s]]
+            for block, labels, p, index in (
+                (term.row_block, codes.rows, i, model.row_index_),
+                (term.col_block, codes.cols, j, model.col_index_),
+            ):
+                inside = index.ids[np.flatnonzero(labels[:-1, s] == labels[p, s])]
+                assert (block.label, block.size) == (labels[p, s], len(inside))
+                assert set(block.members) <= set(inside.tolist()) - {"user 21", "item 33"}
+                assert len(block.members) == min(5, len(inside) - 1)
+
+    def test_a_guest_is_explained(self, model: Any) -> None:
+        guest = model.fold_in({"item 01": 5.0, "item 02": 1.0})
+        why = model.explain(guest, "item 09")
+        assert why.total() == why.prediction == guest.predict(["item 09"])[0]
+        assert why == guest.explain("item 09")
+
+    # -- hierarchy -----------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("side", ["items", "users"])
+    @pytest.mark.parametrize("branches", [2, None])
+    def test_a_tree_parts_what_there_is(self, model: Any, side: str, branches: Any) -> None:
+        root = model.hierarchy(2, side, branches=branches, least=1, members=100)
+        index = model.col_index_ if side == "items" else model.row_index_
+        assert set(root.members) == set(index.ids)
+        codes = model._view.explainer.stencils.codes
+        labels = (codes.rows, codes.cols)[side == "items"]
+        for depth, node in root.walk():
+            assert len(node.members) == node.size
+            assert depth <= 2
+            if depth:
+                own = labels[index.positions(list(node.members)), node.stencil]
+                assert set(own.tolist()) <= set(node.labels)
+                assert len(node.line) == codes.template(node.stencil).shape[side == "users"] - 1
+            if node.children:
+                assert sorted(x for child in node.children for x in child.members) == sorted(node.members)
+                assert branches is None or len(node.children) <= branches
+        assert len({depth for depth, _ in root.walk()}) == 3
+
+    def test_a_tree_can_be_pruned_and_filtered(self, model: Any) -> None:
+        some = [item for item in (f"item {p:02}" for p in range(0, 40, 2)) if item in model.col_index_.ids]
+        root = model.hierarchy(2, candidates=some, least=5, members=3)
+        assert root.size == len(some)
+        assert all(node.size >= 5 and len(node.members) == 3 for _, node in root.walk())
+        odd = model.hierarchy(1, least=1, members=100, keep=lambda ids: [x for x in ids if x[-1] in "13579"])
+        assert all(x[-1] in "13579" for child in odd.children for x in child.members)
+        first = model.hierarchy(1, stencils=[1])
+        assert {child.stencil for child in first.children} == {1}
+
+    def test_a_tree_is_shown(self, model: Any) -> None:
+        root = model.hierarchy(1, members=2, least=1)
+        lines = str(root).splitlines()
+        assert len(lines) == 1 + len(root.children)
+        assert lines[0].startswith(f"{root.size}: item")
+        nested = root.to_dict(str.upper)
+        assert nested["size"] == root.size
+        assert nested["children"][0]["members"][0] == root.children[0].members[0].upper()
+        json.dumps(nested)
