@@ -60,6 +60,8 @@ def test_a_resumed_fit_is_the_same_fit(kind: str, tmp_path: Path, quick_calibrat
         resumed = fit(resume=path, **KINDS[kind])
         assert same(resumed, whole), sweep
         assert told(resumed) == told(whole)
+        visits = ([report.visits for report in model.history_] for model in (resumed, whole))
+        assert np.array_equal(*visits, equal_nan=True)
         assert resumed.r_hat_ == whole.r_hat_
         assert resumed.calibration_ == whole.calibration_
 
@@ -274,8 +276,13 @@ def test_a_checkpoint_written_again_is_the_same(path: Path) -> None:
 
 
 def test_a_newer_format(path: Path) -> None:
-    rewritten(path, lambda header, _: header.update(format=2, version="9.9.9"))
+    rewritten(path, lambda header, _: header.update(format=checkpoint.FORMAT + 1, version="9.9.9"))
     refused(path, r"was written by accams 9.9.9, which is newer than this one \(.*\): upgrade accams")
+
+
+def test_an_older_format(path: Path) -> None:
+    rewritten(path, lambda header, _: header.update(format=checkpoint.FORMAT - 1))
+    refused(path, "was written by an earlier version, which this one cannot go on from: fit again")
 
 
 def test_missing_tensors(path: Path) -> None:

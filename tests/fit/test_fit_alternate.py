@@ -109,7 +109,7 @@ def test_the_iteration_limit(limit):
     data = twins.case("complete", (80, 70))
     state, options = data.engine("cpu").new_state(), Settings([(8, 8)], max_iter=limit, tol=0.0)
     seen = watched(state, data, options)
-    iterations = fit_stencil(state, 0, (8, 8), options)
+    iterations, _ = fit_stencil(state, 0, (8, 8), options)
     assert iterations <= limit
     assert len(seen) == 2 * iterations
     assert limit == 50 or iterations == limit
@@ -117,7 +117,7 @@ def test_the_iteration_limit(limit):
 
 def test_a_large_tolerance_stops_after_the_first_round():
     state = twins.case("complete", (80, 70)).engine("cpu").new_state()
-    assert fit_stencil(state, 0, (8, 8), Settings([(8, 8)], tol=10.0)) == 1
+    assert fit_stencil(state, 0, (8, 8), Settings([(8, 8)], tol=10.0))[0] == 1
 
 
 def started(X, c, d, k):
@@ -174,7 +174,7 @@ def test_n_init_keeps_the_best_start():
         random = generator(SEED, Purpose.SEEDING, 0, 0, attempt)
         state.seed(0, "k-means++", random, 20)
         state.cluster(1, "k-means++", random, 2)
-        T, explained, _ = alternate(state, options, first=1)
+        T, _, explained, _ = alternate(state, options, first=1)
         attempts.append((explained, T, state.labels))
     explained, T, labels = max(attempts, key=lambda each: each[0])
     assert explained > min(attempts, key=lambda each: each[0])[0]

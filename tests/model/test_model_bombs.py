@@ -15,6 +15,7 @@ from accams.data.ids import Index
 from accams.errors import InputError, ModelFileError
 from accams.estimators import files
 from accams.estimators.id_files import pack_ids
+from accams.fit import checkpoint
 from accams.model import container, file
 from accams.model.coding import encode_ints
 from accams.model.stencils import StencilSum
@@ -121,9 +122,8 @@ def test_reports_replace_no_part_of_the_model(fitted, name):
 
 @pytest.mark.parametrize("about", [5, None, [["data"]], "data", {}])
 def test_checkpoints_that_do_not_say_of_what(tmp_path, about):
-    from accams.fit import checkpoint
 
-    content = container.to_bytes({"kind": "checkpoint", "format": 1, "about": about}, {})
+    content = container.to_bytes({"kind": "checkpoint", "format": checkpoint.FORMAT, "about": about}, {})
     (tmp_path / "run").write_bytes(content)
     refused(tmp_path / "run", "it does not say of what", checkpoint.read)
 

@@ -14,6 +14,7 @@ from accams.estimators.accams import ACCAMS
 from accams.estimators.base import StencilEstimator
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.encoding import decoded, encoded_parameters
+from accams.estimators.history_files import pack_history, unpack_history
 from accams.estimators.id_files import pack_ids, unpack_ids
 from accams.estimators.seen_files import pack_seen, unpack_seen
 from accams.estimators.small import StencilModel
@@ -58,6 +59,10 @@ def to_bytes(
         tensors["activity"] = encode_ints(np.rint(2.0 * np.log2(np.concatenate(known))).astype(np.int64))
     if _keeps_seen(estimator, ids, seen):
         header["n_seen"], tensors["seen"] = pack_seen(estimator.seen_)
+    history = getattr(estimator, "history_", None)
+    if ids and history:
+        header["history"], recorded = pack_history(history)
+        tensors.update(recorded)
     more, parts = estimator._more_to_save(coding, templates)
     stencils = estimator.stencils_ if templates == "float32" else estimator.stencils_.rounded(templates)
     return file.to_bytes(stencils, {**header, **more}, {**tensors, **parts}, coding)
@@ -127,6 +132,8 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     estimator.zero_weight_ = header.get("zero_weight")
     if "seen" in tensors:
         estimator.seen_ = unpack_seen(tensors["seen"], int(header["n_seen"]), stencils.shape)
+    if "history" in header:
+        estimator.history_ = unpack_history(header["history"], tensors)
     if header.get("feature_names") is not None:
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     for name, value in header["training"].items():

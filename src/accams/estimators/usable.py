@@ -14,6 +14,7 @@ from accams.model.stencils import StencilSum
 from accams.use.scoring import Seen
 
 if TYPE_CHECKING:
+    from accams.estimators.diagnostics import Diagnostics
     from accams.use.explain import Explanation
     from accams.use.guest import Guest
     from accams.use.hierarchy import Node
@@ -32,6 +33,7 @@ class Usable:
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     clip: bool | tuple[float, float]
+    history_: list[Any]
 
     def _bounds(self) -> tuple[float, float] | None:
         """The range within which predictions are kept."""
@@ -155,6 +157,16 @@ class Usable:
 
         self._check_is_fitted()
         return explanation(self, user, item)
+
+    def diagnostics(self) -> Diagnostics:
+        """How the fit went: entropy of labels, share of labels changed and gain by sweep and stencil; mixing of chains.
+
+        Small models and files without ids do not know it.
+        """
+        from accams.estimators.diagnostics import diagnostics_of
+
+        self._check_is_fitted()
+        return diagnostics_of(self)
 
     def hierarchy(
         self, depth: int = 3, side: str = "items", *, branches: int | None = 3, least: int | None = None,

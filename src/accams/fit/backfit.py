@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
@@ -16,6 +16,7 @@ from accams.engine.kmeans import Init
 from accams.engine.rules import Nearest, Template
 from accams.engine.tables import Tables
 from accams.fit.keys import Purpose, generator
+from accams.fit.visits import Visit, gain, visit_of
 from accams.model.stencils import Labels
 
 SEED_ITERATIONS = 20
@@ -54,6 +55,9 @@ class Step:
         Since the fit began.
     validation_rmse : float or None
         On the validation slice, where there is one.
+    visit : Visit or None
+        Entropy of the stencil's labels, share of them that changed since the last sweep (1 when it is new), and how
+        much it lowers the mean squared error.
     """
 
     sweep: int
@@ -63,6 +67,7 @@ class Step:
     iterations: int
     seconds: float
     validation_rmse: float | None = None
+    visit: Visit | None = field(default=None, compare=False)
 
 
 Watcher = Callable[[State, Step], bool]
@@ -80,9 +85,11 @@ def backfit(state: State, settings: Settings, watch: Watcher | None = None) -> l
         for sweep in range(1 + settings.n_relearn):
             for stencil, k in enumerate(settings.shapes):
                 with all_or_nothing(state):
-                    iterations = fit_stencil(state, stencil, k, settings, sweep)
+                    iterations, visit = fit_stencil(state, stencil, k, settings, sweep)
                     rmse = float(np.sqrt(max(state.squared_error(), 0.0) / mass))
-                step = Step(sweep, stencil, len(settings.shapes), rmse, iterations, perf_counter() - began)
+                visit = visit._replace(gain=visit.gain / mass)
+                seconds = perf_counter() - began
+                step = Step(sweep, stencil, len(settings.shapes), rmse, iterations, seconds, visit=visit)
                 steps.append(step)
                 if watch is not None and watch(state, step):
                     return steps
@@ -101,33 +108,41 @@ def all_or_nothing(state: State) -> Iterator[None]:
         raise
 
 
-def fit_stencil(state: State, stencil: int, k: tuple[int, int], settings: Settings, sweep: int = 0) -> int:
-    """Fit (sweep 0) or relearn one stencil and put it into the residual; returns the alternations it took."""
+def fit_stencil(
+    state: State, stencil: int, k: tuple[int, int], settings: Settings, sweep: int = 0
+) -> tuple[int, Visit]:
+    """Fit (sweep 0) or relearn one stencil and put it into the residual.
+
+    Returns the alternations it took and what became of the stencil (with its gain in all, not per cell).
+    """
     new = stencil >= len(state.templates)
+    before = None if new else [state.row_labels[stencil].copy(), state.col_labels[stencil].copy()]
     state.begin(stencil, k)
-    best: tuple[float, Template, list[Labels], int] | None = None
+    best: tuple[float, Template, Tables, list[Labels], int] | None = None
     for attempt in range(settings.n_init if new else 1):
         if new:
             random = generator(settings.seed, Purpose.SEEDING, sweep, stencil, attempt)
             state.seed(0, settings.init, random, SEED_ITERATIONS)
             state.cluster(1, settings.init, random, 2)
-        T, explained, iterations = alternate(state, settings, first=1 if new else 0)
+        T, tables, explained, iterations = alternate(state, settings, first=1 if new else 0)
         if best is None or explained > best[0]:
-            best = explained, T, [labels.copy() for labels in state.labels], iterations
+            best = explained, T, tables, [labels.copy() for labels in state.labels], iterations
     assert best is not None
-    _, T, labels, iterations = best
+    _, T, tables, labels, iterations = best
     if settings.n_init > 1:
         for axis in (0, 1):
             state.set_labels(axis, labels[axis])
+    changed = [1.0, 1.0] if before is None else [float(np.mean(x != y)) for x, y in zip(labels, before, strict=True)]
+    visit = visit_of([np.bincount(each) for each in labels], changed, gain(state, tables, T))
     state.end(T)
-    return iterations
+    return iterations, visit
 
 
-def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Template, float, int]:
+def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Template, Tables, float, int]:
     """Update rows, template, columns, template, ... until no label moves or little is gained.
 
     Starts from the labels as they are. Every step can only lower the (penalised) squared error. Returns
-    the template, how much it explains, and the alternations taken.
+    the template, the sums it is made of, how much it explains, and the alternations taken.
     """
     grid = state.engine.grid
     tables = state.tables(first)
@@ -143,7 +158,7 @@ def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Templat
             moved += tables.moved
         if explained - before <= settings.tol * explained:
             break
-    return T, explained, iterations
+    return T, tables, explained, iterations
 
 
 def rule(T: Template, grid: Grid, settings: Settings) -> Nearest:

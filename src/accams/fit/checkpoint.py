@@ -27,7 +27,7 @@ from accams.model import container
 from accams.model import draws as draw_tensors
 from accams.model.container import Tensors
 
-FORMAT = 1
+FORMAT = 2
 KIND = "checkpoint"
 TRACES = {"sigma", "tau", "log_joint", "occupied", "probes"}
 
@@ -42,6 +42,8 @@ def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str,
     tensors.update(parts)
     for name, values in run.traces.items():
         tensors[f"trace.{name}"] = np.stack(values)
+    if run.history:
+        tensors["visits"] = np.array([each.visits for each in run.history])
     if run.past:
         tensors["past"] = np.stack([mean for _, mean in run.past])
     header = {
@@ -57,7 +59,7 @@ def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str,
         "past": [sweep for sweep, _ in run.past],
         "best": run.best,
         "seconds": perf_counter() - run.began,
-        "history": [asdict(each) for each in run.history],
+        "history": [{**asdict(each), "visits": None} for each in run.history],
         "calibration": None if found is None else asdict(replace(found, held_out=None)),
     }
     if found is not None and found.held_out is not None:
@@ -73,6 +75,8 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def read(path: str | Path) -> tuple[dict[str, Any], Tensors]:
     """Header and tensors of a checkpoint."""
     header, tensors = container.read(path, KIND, FORMAT)
+    if header["format"] < FORMAT:
+        raise ModelFileError(f"{path} was written by an earlier version, which this one cannot go on from: fit again")
     about = header.get("about")
     if not (isinstance(about, dict) and {"data", "parameters", "seed"} <= set(about)):
         raise ModelFileError(f"{path} is not a checkpoint of accams, or it is damaged (it does not say of what)")
@@ -104,7 +108,8 @@ def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors
         run.sweep, run.scale = header["sweep"], header["scale"]
         run.best = float(header["best"][0]), int(header["best"][1])
         run.began = perf_counter() - header["seconds"]
-        run.history = [Sweep(**each) for each in header["history"]]
+        visits = tensors.get("visits", ())
+        run.history = [Sweep(**{**each, "visits": x}) for each, x in zip(header["history"], visits, strict=True)]
         run.settle(run.history[-1].change if run.history else None)
         found = header["calibration"]
         return None if found is None else Calibration(**{**found, "held_out": tensors.get("held_out")})
@@ -134,6 +139,7 @@ def _pack_chain(chain: Chain, tensors: Tensors) -> dict[str, Any]:
     tensors[f"{name}.rows"] = np.array(state.row_labels, np.uint8)
     tensors[f"{name}.cols"] = np.array(state.col_labels, np.uint8)
     tensors[f"{name}.tau2"], tensors[f"{name}.effect_tau2"] = chain.tau2, chain.effect_tau2
+    tensors[f"{name}.visits"] = chain.visits
     for part, array in (
         ("weights", state.row_weights), ("row_effects", state.effects[0]), ("col_effects", state.effects[1])
     ):  # fmt: skip
@@ -161,6 +167,7 @@ def _restore_chain(chain: Chain, about: dict[str, Any], tensors: Tensors) -> Non
     chain.state.row_weights = weights
     chain.tau2, chain.effect_tau2 = tensors[f"{name}.tau2"].copy(), tensors[f"{name}.effect_tau2"].copy()
     chain.sigma2, chain.sweep, chain.moved = float(about["sigma2"]), int(about["sweep"]), int(about["moved"])
+    chain.visits[:] = tensors[f"{name}.visits"]
     chain.recount()
 
 

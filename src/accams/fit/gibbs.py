@@ -27,6 +27,7 @@ from accams.fit.conditionals import (
 )  # fmt: skip
 from accams.fit.keys import Purpose, generator, key_of
 from accams.fit.priors import Priors
+from accams.fit.visits import Visit, gain, visit_of
 from accams.model.stencils import Labels
 
 Random = np.random.Generator
@@ -61,6 +62,8 @@ class Chain:
         self.counts: list[Counts] = []  # rows and columns per label, of each stencil
         self.sweep = 0
         self.moved = 0
+        self.visits = np.full((len(priors.shapes), len(Visit._fields)), np.nan)
+        self._mass = state.engine.observations.total_weight()
         self._key = (0, 0)
 
     # -- a sweep ----------------------------------------------------------------------------------------------
@@ -68,7 +71,7 @@ class Chain:
     def run_sweep(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Visit all stencils and draw all variances; False if `stop` said so between two stencils."""
         random = self._random()
-        self.moved = 0
+        self._forget_moves()
         if self.priors.continuous:
             self._draw_effects(random)
         for stencil in range(len(self.priors.shapes)):
@@ -85,7 +88,7 @@ class Chain:
             if stop():
                 return False
             random = self._random()
-            self.moved = 0
+            self._forget_moves()
             if self.priors.continuous:
                 self._draw_effects(random)
             self.visit(stencil, random)
@@ -103,16 +106,21 @@ class Chain:
             self.counts.append([_counts(state.labels[axis], state.k[axis]) for axis in (0, 1)])
         counts = self.counts[stencil]
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
-        if max(state.k) == 1 and not (new or self.priors.growing):  # nothing to label, but a template to draw
-            T = self._template(state.tables(0), stencil, random)
-        tables = None
-        for sub in range(self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]):
+        tables, moved, updates = None, [0, 0], self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]
+        if max(state.k) == 1 and not self.priors.growing:  # nothing to label, but a template to draw
+            tables = state.tables(0)
+            T = T if new else self._template(tables, stencil, random)
+        for sub in range(updates):
             for axis in (0, 1):
                 if state.k[axis] > 1 or self.priors.growing:
                     tables = state.update(axis, self._rule(axis, T, stencil, counts, sub, random), tables)
                     counts[axis] = tables.counts
-                    self.moved += tables.moved
+                    moved[axis] += tables.moved
                     T = self._template(tables, stencil, random)
+        assert tables is not None
+        self.moved += sum(moved)
+        changed = [x / (updates * size) for x, size in zip(moved, state.shape, strict=True)]
+        self.visits[stencil] = visit_of(counts, changed, gain(state, tables, T) / self._mass)
         state.end(T)
         if self.priors.tau2 is None:
             self.tau2[stencil] = self._draw_tau2(T, counts, random)
@@ -214,6 +222,12 @@ class Chain:
             return np.asarray(np.log(weights))
 
     # -- its parts --------------------------------------------------------------------------------------------
+
+    def _forget_moves(self) -> None:
+        """No label has moved yet in this sweep."""
+        self.moved = 0
+        moves = slice(Visit._fields.index("row_changed"), Visit._fields.index("col_changed") + 1)
+        self.visits[: len(self.state.templates), moves] = 0.0
 
     def _random(self) -> Random:
         """The random numbers of a sweep; those of labels are keyed apart, for the kernels."""

@@ -86,6 +86,8 @@ class Sweep:
         How much the running mean still moves, as a share of the mean squared error: the run ends below `tol`.
     validation_rmse, validation_rmse_draw : float or None
         Of the running mean and of the present draws, where there is a validation part.
+    visits : array (stencil, 5) or None
+        What became of each stencil, on average over the chains; columns as the fields of `accams.fit.visits.Visit`.
     """
 
     phase: Literal["calibrating", "sampling"]
@@ -99,6 +101,7 @@ class Sweep:
     change: float | None = None
     validation_rmse: float | None = None
     validation_rmse_draw: float | None = None
+    visits: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass
@@ -195,7 +198,8 @@ class Run:
         now["probes"] = self.chains.predict_at(self.probes.rows[traced], self.probes.cols[traced])
         for name, value in now.items():
             self.traces.setdefault(name, []).append(value)
-        validation = self._validate() if self.validation is not None and self.validation.running.blocks else None
+        watched = self.validation is not None and self.validation.running.blocks
+        validation, of_draws = self._validate() if watched else (None, None)
         labels = sum(chains[0].state.shape) * max(len(chains[0].priors.shapes), 1)
         change = self._check()
         return Sweep(
@@ -208,7 +212,9 @@ class Run:
             float(np.mean([chain.moved for chain in chains])) / labels,
             perf_counter() - self.began,
             change,
-            *(validation or (None, None)),
+            validation,
+            of_draws,
+            visits=np.mean([chain.visits for chain in chains], axis=0),
         )
 
     def _expected(self, change: float | None) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +69,18 @@ class Draw:
     def nbytes(self) -> int:
         """Bytes in memory."""
         return self.codes.nbytes + sum(x.nbytes for x in (self.row_shares, self.row_noise) if x is not None)
+
+
+class Mixing(NamedTuple):
+    """How well the chains agree on one quantity: R-hat near 1 when they do, and how many independent draws they are
+    worth (for the middle of its distribution and for its tails); NaN for what is held or too short.
+    """
+
+    quantity: str
+    median: float
+    r_hat: float
+    ess_bulk: float
+    ess_tail: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,6 +157,18 @@ class Posterior:
             return arviz.from_dict(posterior=self.traces)
         return arviz.from_dict({"posterior": self.traces})
 
+    def mixing(self) -> list[Mixing]:
+        """How well the chains agree on each traced quantity, by ArviZ; of the probes, the median over all of them."""
+        data, found = self.to_arviz(), list[Mixing]()
+        arviz: Any = import_module("arviz")
+        with np.errstate(all="ignore"):
+            numbers = [arviz.rhat(data), arviz.ess(data, method="bulk"), arviz.ess(data, method="tail")]
+        for name, trace in self.traces.items():
+            moves = np.ptp(trace, axis=(0, 1)) > 0  # what is held has no R-hat
+            each = [_median(np.asarray(_of(x, name)), moves) for x in numbers]
+            found.append(Mixing(name, float(np.median(trace)), *each))
+        return found
+
     @cached_property
     def r_hat(self) -> dict[str, float]:
         """Split R-hat of the noise, the log joint and (the median of) the probes; near 1 where chains agree."""
@@ -196,6 +221,16 @@ def with_spread(
             raise InputError(f"quantiles must be a list of numbers between 0 and 1, not {quantiles!r}")
         answer.append(mean[:, None] + std[:, None] * ndtri(levels))
     return tuple(answer)
+
+
+def _of(found: Any, name: str) -> Any:
+    """One quantity of what ArviZ gives: a data set, or from version 1 on a tree of them."""
+    return found[name] if name in found else found["posterior"][name]
+
+
+def _median(values: NDArray[np.float64], moves: NDArray[np.bool_]) -> float:
+    there = values[moves & np.isfinite(values)]
+    return float(np.median(there)) if there.size else np.nan
 
 
 def split_r_hat(trace: NDArray[np.float64]) -> NDArray[np.float64]:
