@@ -75,7 +75,7 @@ def test_fit_reports_what_python_says(noisy: Path, tmp_path: Path) -> None:
         f"train RMSE {ours.train_rmse_:.4f} (of single draws)",
         f"test RMSE {-ours.score(held_out):.4f} (of the posterior mean; {held_out.nnz} entries held out)",
         f"{accams.metrics.rmse(values, one):.4f} (of one draw)",
-        f"coverage {100 * covered:.1f}% (of the held-out entries, by 90% intervals)",
+        f"coverage {100 * covered:.1f}% (of the entries, by 90% intervals)",
         "sigma 0.3000 (noise of the sampler)",
         "predictive sigma 0.3000 (noise of a new observation)",
         f"sweeps 30 draws {len(ours.posterior_)} chains 2",

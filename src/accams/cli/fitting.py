@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from accams.cli.report import fit_report
+from accams.cli.tables import fit_report
 from accams.data.observations import Observations
 from accams.data.splits import random_split
 from accams.errors import InputError
@@ -78,6 +78,8 @@ def fit_file(job: Job, estimator: Estimator) -> None:
     with warnings.catch_warnings(record=True) as caught:
         _fit(estimator, training, job.resume)
     seconds = perf_counter() - began
+    if held_out is not None:
+        estimator.quality_ = estimator.quality(held_out)
     estimator.save(job.output)
     if not job.quiet:
         out.print(fit_report(estimator, held_out, seconds, job.output))

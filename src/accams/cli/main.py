@@ -178,6 +178,34 @@ def info(model: Model) -> None:
 
 
 @app.command()
+def report(
+    model: Model,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The page to write. [dim]\\[default: the model's name, .html][/]", show_default=False
+        ),
+    ] = None,
+    titles: Titles = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Observations that were not fitted, to tell how good the model is.", show_default=False),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Also write the figures into this folder, as PNG and SVG.", show_default=False),
+    ] = None,
+) -> None:
+    """One page about a model: what it knows, how good and how small it is, how the fit went.
+
+    It opens in any browser, without a network. For example: [bold]accams report model.accams --titles movies.csv[/]
+    """
+    from accams.cli.reporting import write_report
+
+    write_report(model, output, titles, test, figures)
+
+
+@app.command()
 def compress(
     model: Model,
     max_bytes: Annotated[

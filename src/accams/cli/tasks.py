@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from accams import metrics
-from accams.cli.report import COVERAGE, bytes_text, mean_and_coverage, posterior_rows, two_columns
+from accams.cli.tables import coverage_text, posterior_rows, two_columns
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
 from accams.errors import InputError
@@ -21,7 +21,7 @@ from accams.estimators.base import StencilEstimator
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.files import load
 from accams.model.container import write_atomically
-from accams.model.size import factor_bits
+from accams.model.size import bytes_text, factor_bits
 from accams.model.stencils import StencilSum
 
 out = Console()
@@ -32,20 +32,17 @@ def evaluate_file(model_path: Path, data: Path, row: str | None, col: str | None
     """Error of a model on a file."""
     model = estimator(model_path)
     observations = Observations.from_file(data, row, col, value)
-    if isinstance(model, BayesianACCAMS):
-        prediction, covered = mean_and_coverage(model, observations)
-    else:
-        prediction, covered = model.predict(observations), None
-    i, j, values = observations.coo()
+    found = model.quality(observations)
+    i, j, _ = observations.coo()
     known_rows = model.row_index_.positions(observations.row_index.ids)[i] >= 0
     known_cols = model.col_index_.positions(observations.col_index.ids)[j] >= 0
     table = two_columns()
     table.add_row("entries", f"{observations.nnz:,}")
-    table.add_row("RMSE", f"{metrics.rmse(values, prediction):.4f}")
-    table.add_row("MAE", f"{metrics.mae(values, prediction):.4f}")
-    if covered is not None:
-        table.add_row("coverage", f"{100 * covered:.1f}%  (of the entries, by {COVERAGE:.0%} intervals)")
-    table.add_row("always the mean", f"{metrics.rmse(values, np.full(len(values), model.stencils_.offset)):.4f} RMSE")
+    table.add_row("RMSE", f"{found.rmse:.4f}")
+    table.add_row("MAE", f"{found.mae:.4f}")
+    if found.coverage:
+        table.add_row("coverage", coverage_text(found))
+    table.add_row("always the mean", f"{found.rmse_of_mean:.4f} RMSE")
     table.add_row(
         "unseen in training",
         f"{100 * np.mean(~known_rows):.2g}% of rows, {100 * np.mean(~known_cols):.2g}% of columns",

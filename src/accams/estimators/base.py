@@ -26,6 +26,7 @@ from accams.model.stencils import StencilSum
 from accams.use.scoring import Seen
 
 if TYPE_CHECKING:
+    from accams.estimators.quality import Quality
     from accams.estimators.small import StencilModel
 
 
@@ -74,6 +75,21 @@ class StencilEstimator(Usable, Parameters):
             raise InputError("y has values that are missing (NaN) or infinite")
         error = self._predict_ids(rows, cols) - values
         return -float(np.sqrt(np.average(error * error, weights=weights)))
+
+    def quality(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Quality:
+        """How good predictions are for data that was not fitted: errors, intervals, errors by activity.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        """
+        from accams.estimators.quality import quality_of
+
+        self._check_is_fitted()
+        if y is None:
+            return quality_of(self, self._true_values(X, sample_weight))
+        return quality_of(self, observations_of(X, y, sample_weight))
 
     def save(
         self, path: str | Path, *, ids: bool = True, seen: bool | str = "auto", coding: str = "auto",

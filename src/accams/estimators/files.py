@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.encoding import decoded, encoded_parameters
 from accams.estimators.history_files import pack_history, unpack_history
 from accams.estimators.id_files import pack_ids, unpack_ids
+from accams.estimators.quality import Quality
 from accams.estimators.seen_files import pack_seen, unpack_seen
 from accams.estimators.small import StencilModel
 from accams.model import container, file
@@ -49,6 +51,8 @@ def to_bytes(
     }
     if getattr(estimator, "zero_weight_", None) is not None:
         header["zero_weight"] = estimator.zero_weight_
+    if getattr(estimator, "quality_", None) is not None:
+        header["quality"] = asdict(estimator.quality_)
     tensors: dict[str, NDArray[Any]] = {}
     for side, index in (("row", estimator.row_index_), ("col", estimator.col_index_)):
         header[f"{side}_ids"], part = pack_ids(index) if ids else ("positions", None)
@@ -132,6 +136,8 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     estimator.zero_weight_ = header.get("zero_weight")
     if "seen" in tensors:
         estimator.seen_ = unpack_seen(tensors["seen"], int(header["n_seen"]), stencils.shape)
+    if "quality" in header:
+        estimator.quality_ = Quality.from_dict(header["quality"])
     if "history" in header:
         estimator.history_ = unpack_history(header["history"], tensors)
     if header.get("feature_names") is not None:

@@ -34,6 +34,7 @@ class Usable:
     feature_names_in_: NDArray[Any]
     clip: bool | tuple[float, float]
     history_: list[Any]
+    quality_: Any
 
     def _bounds(self) -> tuple[float, float] | None:
         """The range within which predictions are kept."""

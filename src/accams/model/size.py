@@ -121,3 +121,18 @@ def model_bits(shape: tuple[int, int], template_shapes: Iterable[tuple[int, int]
 def factor_bits(shape: tuple[int, int], rank: int, bits: int = 32) -> float:
     """Bits of a rank-`rank` factorisation with `bits` bits per number."""
     return float(rank * sum(shape) * bits)
+
+
+def bytes_text(n: float) -> str:
+    """So many bytes, in words.
+
+    Examples
+    --------
+    >>> bytes_text(999), bytes_text(12_345), bytes_text(5e9)
+    ('999 bytes', '12.3 KB', '5,000.0 MB')
+    """
+    for unit in ("bytes", "KB", "MB"):
+        if n < 1000 or unit == "MB":
+            return f"{n:,.0f} {unit}" if unit == "bytes" else f"{n:,.1f} {unit}"
+        n /= 1000
+    raise AssertionError

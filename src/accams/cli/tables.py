@@ -14,9 +14,10 @@ from accams.data.observations import Observations
 from accams.estimators.accams import ACCAMS
 from accams.estimators.base import StencilEstimator
 from accams.estimators.bayesian import BayesianACCAMS
+from accams.estimators.quality import Quality
+from accams.model.size import bytes_text
 
 COVERAGE = 0.9
-INTERVAL = (0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
 
 
 def fit_report(model: StencilEstimator, held_out: Observations | None, seconds: float, output: Path) -> Table:
@@ -34,7 +35,7 @@ def fit_report(model: StencilEstimator, held_out: Observations | None, seconds: 
 def _accams_rows(table: Table, model: ACCAMS, held_out: Observations | None) -> None:
     table.add_row("train RMSE", number(model.train_rmse_))
     if held_out is not None:
-        table.add_row("test RMSE", f"{-model.score(held_out):.4f}  ({held_out.nnz:,} entries held out)")
+        table.add_row("test RMSE", f"{model.quality_.rmse:.4f}  ({held_out.nnz:,} entries held out)")
     table.add_row("stencils", f"{model.n_stencils_}")
     table.add_row("size", f"{bytes_text(model.stencils_.bits / 8)} by the paper's formula")
 
@@ -42,12 +43,16 @@ def _accams_rows(table: Table, model: ACCAMS, held_out: Observations | None) -> 
 def _bayes_rows(table: Table, model: BayesianACCAMS, held_out: Observations | None) -> None:
     table.add_row("train RMSE", f"{number(model.train_rmse_)}  (of single draws)")
     if held_out is not None:
-        mean, covered = mean_and_coverage(model, held_out)
-        error = metrics.rmse(held_out.coo()[2], mean, held_out.weights)
-        table.add_row("test RMSE", f"{error:.4f}  (of the posterior mean; {held_out.nnz:,} entries held out)")
+        found = model.quality_
+        table.add_row("test RMSE", f"{found.rmse:.4f}  (of the posterior mean; {held_out.nnz:,} entries held out)")
         table.add_row("", f"{error_of_one_draw(model, held_out):.4f}  (of one draw)")
-        table.add_row("coverage", f"{100 * covered:.1f}%  (of the held-out entries, by {COVERAGE:.0%} intervals)")
+        table.add_row("coverage", coverage_text(found))
     posterior_rows(table, model)
+
+
+def coverage_text(found: Quality) -> str:
+    """How many observations lie within their intervals."""
+    return f"{100 * (found.covered(COVERAGE) or 0.0):.1f}%  (of the entries, by {COVERAGE:.0%} intervals)"
 
 
 def posterior_rows(table: Table, model: BayesianACCAMS) -> None:
@@ -59,14 +64,6 @@ def posterior_rows(table: Table, model: BayesianACCAMS) -> None:
     table.add_row("draws", f"{len(draws):,}")
     table.add_row("chains", f"{len({draw.chain for draw in draws}):,}")
     table.add_row("R-hat", f"{number(model.r_hat_.get('probes'), 2)}  (of the probes, median)")
-
-
-def mean_and_coverage(model: BayesianACCAMS, observations: Observations) -> tuple[NDArray[np.float64], float]:
-    """The posterior mean, and the share of the values that lie within their intervals."""
-    values = observations.coo()[2]
-    mean, ends = model.predict(observations, quantiles=INTERVAL)
-    within = (ends[:, 0] <= values) & (values <= ends[:, 1])
-    return mean, float(np.mean(within))
 
 
 def error_of_one_draw(model: BayesianACCAMS, held_out: Observations) -> float:
@@ -87,18 +84,3 @@ def two_columns() -> Table:
 def number(x: Any, digits: int = 4) -> str:
     """A number, or a dash where there is none."""
     return "-" if x is None else f"{x:.{digits}f}"
-
-
-def bytes_text(n: float) -> str:
-    """So many bytes, in words.
-
-    Examples
-    --------
-    >>> bytes_text(999), bytes_text(12_345), bytes_text(5e9)
-    ('999 bytes', '12.3 KB', '5,000.0 MB')
-    """
-    for unit in ("bytes", "KB", "MB"):
-        if n < 1000 or unit == "MB":
-            return f"{n:,.0f} {unit}" if unit == "bytes" else f"{n:,.1f} {unit}"
-        n /= 1000
-    raise AssertionError

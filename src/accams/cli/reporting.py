@@ -1,0 +1,45 @@
+"""report: read, gather, write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+
+from accams.cli.tasks import estimator
+from accams.cli.using import names_of
+from accams.data.observations import Observations
+from accams.errors import InputError
+from accams.model.size import bytes_text
+from accams.report.facts import gather
+from accams.report.page import plotly_js, write_page
+
+out = Console()
+
+
+def write_report(
+    path: Path, output: Path | None, titles: Path | None, test: Path | None, figures: Path | None
+) -> None:  # fmt: skip
+    """A page about a model, and its figures if asked."""
+    began, page = perf_counter(), output or path.with_suffix(".html")
+    if page.resolve() == path.resolve():
+        raise InputError(f"{page} is the model itself: give --output another name")
+    for folder in (page.parent, *([] if figures is None else [figures.parent])):
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder} to write into")
+    library = plotly_js()
+    model = estimator(path)
+    names = names_of(titles, model.col_index_)
+    with Console(stderr=True).status("reading the model"):
+        quality = None if test is None else model.quality(Observations.from_file(test))
+        facts = gather(model, names, quality, path.stat().st_size)
+        write_page(facts, page, path.stem, library)
+        drawn = []
+        if figures is not None:
+            from accams.report.figures import save_all
+
+            drawn = save_all(facts, figures)
+    out.print(f"wrote {page} ({bytes_text(page.stat().st_size)}) in {perf_counter() - began:.1f} s", highlight=False)
+    if drawn:
+        out.print(f"and {len(drawn)} figures into {figures}", highlight=False)

@@ -1,0 +1,272 @@
+"""The report as one page that needs nothing else: text, tables, figures and what draws them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accams import __version__
+from accams.errors import InputError
+from accams.estimators.base import StencilEstimator
+from accams.estimators.quality import Quality
+from accams.model.container import write_atomically
+from accams.model.size import bytes_text
+from accams.report import plots
+from accams.report.facts import Facts, gather
+
+SETTLED = 1.05  # R-hat below which chains agree
+
+
+def write(
+    model: StencilEstimator, path: str | Path, *, titles: dict[Any, str] | None = None, quality: Quality | None = None,
+    name: str = "model", size: int | None = None,
+) -> None:  # fmt: skip
+    """Write a report of a model: one HTML file that opens in any browser, without a network.
+
+    Parameters
+    ----------
+    titles : dict, optional
+        Names of column ids.
+    quality : Quality, optional
+        What `model.quality(held_out)` says; a model that was saved by `accams fit` knows its own.
+    name : str
+        What the model is called.
+    size : int, optional
+        Bytes of its file.
+    """
+    library = plotly_js()
+    write_page(gather(model, titles, quality, size), path, name, library)
+
+
+def write_page(facts: Facts, path: str | Path, name: str, library: str) -> None:
+    """Write the page of these facts."""
+    write_atomically(Path(path), html(facts, name, library).encode())
+
+
+def plotly_js() -> str:
+    """The library that draws the figures, as the plotly package holds it."""
+    try:
+        return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
+    except ModuleNotFoundError:
+        raise InputError("a report needs Plotly: pip install 'accams[plot]'") from None
+
+
+@dataclass
+class Page:
+    """The body of the page as it grows, and its figures."""
+
+    parts: list[str] = field(default_factory=list)
+    figures: dict[str, plots.Plot] = field(default_factory=dict)
+    sections: list[tuple[str, str]] = field(default_factory=list)
+
+    def section(self, name: str, title: str, text: str) -> None:
+        """A heading, and a paragraph (as HTML)."""
+        self.sections.append((name, title))
+        self.parts.append(f'<h2 id="{name}">{escape(title)}</h2><p>{text}</p>')
+
+    def figures_beside(self, *figures: tuple[str, str, plots.Plot, str], wide: bool = False) -> None:
+        """Figures (name, title, plot, caption) beside each other where there is room."""
+        shown = []
+        for name, title, plot, caption in figures:
+            self.figures[name] = plot
+            height, label = plot["layout"]["height"], escape(title, quote=True)
+            shown.append(
+                f"<figure{' class=wide' if wide else ''}><h3>{escape(title)}</h3>"
+                f'<div class="plot" id="{name}" role="img" aria-label="{label}" style="height:{height}px"></div>'
+                f"<figcaption>{escape(caption)}</figcaption></figure>"
+            )
+        self.parts.append(f'<div class="grid">{"".join(shown)}</div>')
+
+    def table(self, heads: Sequence[str], lines: Iterable[Sequence[str]], numbers: int = 0) -> None:
+        """A table whose last columns are numbers."""
+        kinds = [""] * (len(heads) - numbers) + [' class="number"'] * numbers
+        head = "".join(f"<th{kind}>{escape(x)}</th>" for x, kind in zip(heads, kinds, strict=True))
+        body = "".join(
+            "<tr>" + "".join(f"<td{kind}>{escape(x)}</td>" for x, kind in zip(line, kinds, strict=True)) + "</tr>"
+            for line in lines
+        )
+        self.parts.append(f'<div class="table"><table><tr>{head}</tr>{body}</table></div>')
+
+
+def html(facts: Facts, name: str, library: str) -> str:
+    """The whole page."""
+    page = Page()
+    _knowledge(page, facts)
+    _goodness(page, facts)
+    _smallness(page, facts)
+    _fitting(page, facts)
+    here = resources.files("accams.report")
+    style, script = ((here / part).read_text("utf-8") for part in ("page.css", "page.js"))
+    links = "".join(f'<a href="#{at}">{escape(title)}</a>' for at, title in page.sections)
+    figures = json.dumps(page.figures, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(name)}: accams report</title><style>{style}</style></head>\n<body><main>"
+        f'<header><h1>{escape(name)}</h1><button id="theme" type="button">light / dark</button></header>'
+        f"<p>{_introduction(facts)}</p><nav>{links}</nav>{_tiles(facts)}{''.join(page.parts)}"
+        f'<p class="soft">Made by accams {__version__}.</p></main>\n'
+        f'<script type="application/json" id="figures">{figures}</script>\n'
+        f"<script>{library}</script>\n<script>{script}</script></body></html>\n"
+    )
+
+
+def _introduction(facts: Facts) -> str:
+    rows, cols = (f"{n:,} {escape(side)}" for n, side in zip(facts.shape, facts.sides, strict=True))
+    what = "a sum of small tables (stencils), each of which sorts both sides into a few groups"
+    if facts.n_draws is None:
+        return f"This model predicts a value for each of {rows} and {cols}. It is {what}."
+    return (
+        f"This model predicts a value for each of {rows} and {cols}, as the average of {facts.n_draws:,} draws of "
+        f"{what}. For explanations it has been distilled into one such sum, of {facts.explained_by} stencils."
+    )
+
+
+def _tiles(facts: Facts) -> str:
+    ours = [each for each in facts.weights if each.ours]
+    found = [(f"{facts.shape[0]:,}", facts.sides[0]), (f"{facts.shape[1]:,}", facts.sides[1])]
+    if facts.n_observed is not None:
+        found.append((f"{facts.n_observed:,}", "observations"))
+    if facts.quality is not None:
+        found.append((f"{facts.quality.rmse:.3f}", "typical error (RMSE) on data not seen"))
+    found.append((f"{facts.n_stencils}", "stencils"))
+    found += [(bytes_text(each.bytes), each.what) for each in ours]
+    shown = "".join(f'<div class="tile"><b>{value}</b><span>{escape(label)}</span></div>' for value, label in found)
+    return f'<div class="tiles">{shown}</div>'
+
+
+def _knowledge(page: Page, facts: Facts) -> None:
+    rows, cols = map(escape, facts.sides)
+    page.section(
+        "knows", "What the model knows",
+        f"The {cols} sorted by who likes them: each level parts them by the groups of one stencil. Boxes are as large "
+        f"as their number of {cols}, and name those that are most typical. The more active {cols} are shown.",
+    )  # fmt: skip
+    caption = "Touch or point at a box for more names; click it to go into it."
+    page.figures_beside(
+        ("tree", f"Groups of {facts.sides[1]}", plots.tree_plot(facts), caption), wide=True
+    )  # fmt: skip
+    page.parts.append(
+        f"<p>The stencils that tell most apart. Each adds its number to the prediction for all {rows} of a group and "
+        f"all {cols} of a group: red raises, blue lowers. Groups are named by their most active members.</p>"
+    )
+    page.figures_beside(
+        *(
+            (
+                f"stencil{each.stencil}",
+                f"Stencil {each.stencil}",
+                plots.picture_plot(each, facts.sides),
+                "In the units of the values.",
+            )
+            for each in facts.pictures
+        )
+    )
+    page.parts.append(f"<p>Which {cols} are alike in the model's eyes, for those with most data:</p>")
+    lines = [(x, ", ".join(f"{y} ({score:.2f})" for y, score in alike)) for x, alike in facts.similar]
+    page.table(("most active", "most similar (1 is the same)"), lines)
+
+
+def _goodness(page: Page, facts: Facts) -> None:
+    found = facts.quality
+    if found is None:
+        known = "" if facts.train_rmse is None else f" On its training data the error is {facts.train_rmse:.3f} (RMSE)."
+        page.section(
+            "good", "How good it is",
+            f"Nothing was held out to tell.{known} Give data that was not fitted: "
+            "<code>accams report --test FILE</code>.",
+        )  # fmt: skip
+        return
+    less = 100.0 * (1.0 - found.rmse / found.rmse_of_mean) if found.rmse_of_mean else 0.0
+    page.section(
+        "good", "How good it is",
+        f"On {found.n:,} entries that were not fitted, predictions are off by {found.rmse:.3f} (root mean square), "
+        f"{found.mae:.3f} on average. Always guessing the average would be off by {found.rmse_of_mean:.3f}: the model "
+        f"takes {less:.0f} % off that.",
+    )  # fmt: skip
+    shown = []
+    if found.coverage:
+        caption = "On the dotted line, intervals cover as much as they promise."
+        shown.append(("coverage", "Are its intervals honest?", plots.coverage_plot(found), caption))
+    caption = "Bars are groups by how many observations there were, about; dotted is the error of all."
+    for at, groups, side in (("byitems", found.by_col, facts.sides[1]), ("byusers", found.by_row, facts.sides[0])):
+        if len(groups) > 1:
+            shown.append((at, f"Error by data of {side}", plots.groups_plot(groups, found, side), caption))
+    if shown:
+        page.figures_beside(*shown)
+
+
+def _smallness(page: Page, facts: Facts) -> None:
+    ours = min((each for each in facts.weights if each.ours), key=lambda each: each.bytes)
+    whole = 4.0 * facts.shape[0] * facts.shape[1]
+    page.section(
+        "small", "How small it is",
+        f"In blue, what this model takes ({escape(ours.what)}: {bytes_text(ours.bytes)}, one part in "
+        f"{whole / ours.bytes:,.0f} of the whole matrix); in grey, what one would keep otherwise.",
+    )  # fmt: skip
+    caption = "A step along the axis is ten times as much."
+    page.figures_beside(("bytes", "Bytes", plots.weights_plot(facts.weights), caption), wide=True)
+
+
+def _fitting(page: Page, facts: Facts) -> None:
+    course = facts.course
+    if course is None:
+        page.section("fit", "How the fit went", "This model does not remember it: small models leave that out.")
+        return
+    sweeps, (rows, cols) = len(course.rmse), facts.sides
+    page.section(
+        "fit", "How the fit went",
+        f"{sweeps:,} {'sweeps' if sweeps > 1 else 'sweep'} over {course.gain.shape[1]} stencils. Entropy tells how "
+        "evenly a stencil spreads over its groups: 0 bits when all are in one. Labels that change little have settled.",
+    )  # fmt: skip
+    by = "by stencil" if course.error is not None and sweeps == 1 else "by sweep"
+    page.figures_beside(
+        ("error", f"Error {by}", plots.error_plot(course), "On the data that was fitted."),
+        ("gain", "What each stencil is worth", plots.gain_plot(course), "The others being as they are."),
+    )
+    shown = []
+    for name, title, values, unit in (
+        ("entropy", "Entropy of labels", course.entropy, "bits"),
+        ("changed", "Labels changed", course.changed, "of the labels"),
+    ):
+        if name == "changed" and sweeps == 1:
+            continue
+        largest = float(np.nanmax(values)) or 1.0
+        for side, what in enumerate((rows, cols)):
+            plot = plots.stencils_plot(values[:, :, side], unit, largest)
+            shown.append(
+                (f"{name}{side}", f"{title}: {what}", plot, f"In {unit}." if unit == "bits" else "Share of them.")
+            )
+    page.figures_beside(*shown)
+    if course.posterior is not None and "log_joint" in course.posterior.traces:
+        caption = "After the burn-in; one line a chain."
+        page.figures_beside(("traces", "Chains", plots.traces_plot(course), caption), wide=True)
+    if facts.mixing:
+        _mixing(page, facts)
+
+
+def _mixing(page: Page, facts: Facts) -> None:
+    probes = next((each.r_hat for each in facts.mixing if each.quantity == "probes"), np.nan)
+    agree = "agree" if probes < SETTLED else "do not agree in all they predict, which is why their average is better"
+    page.parts.append(
+        f"<p>Chains {agree} (R-hat is near 1 where they do; effective draws are what their draws are worth). "
+        "Probes are predictions at some cells.</p>"
+    )
+    lines = [
+        (
+            each.quantity.replace("_", " "),
+            *(_number(x) for x in (each.median, each.r_hat, each.ess_bulk, each.ess_tail)),
+        )
+        for each in facts.mixing
+    ]
+    page.table(("quantity", "median", "R-hat", "effective draws", "in the tails"), lines, numbers=4)
+
+
+def _number(x: float) -> str:
+    return "held" if not np.isfinite(x) else f"{x:,.4g}" if abs(x) < 1e5 else f"{x:,.0f}"
