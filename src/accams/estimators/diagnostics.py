@@ -69,7 +69,8 @@ class Diagnostics:
         }
 
     def __str__(self) -> str:
-        lines = [f"{len(self.rmse)} sweeps, training RMSE {self.rmse[-1]:.4f}; stencils after the last one:"]
+        sweeps = f"{len(self.rmse)} sweep{'s' if len(self.rmse) > 1 else ''}"
+        lines = [f"{sweeps}, training RMSE {self.rmse[-1]:.4f}; stencils after the last one:"]
         lines.append("stencil  entropy of rows, columns (bits)  changed rows, columns  gain")
         for l, (bits, moved, gain) in enumerate(zip(self.entropy[-1], self.changed[-1], self.gain[-1], strict=True)):
             left, middle = f"{bits[0]:.2f}, {bits[1]:.2f}", f"{moved[0]:.1%}, {moved[1]:.1%}"
