@@ -99,7 +99,7 @@ def rivals(task: Task, quick: bool) -> Iterator[tuple[str, str, np.ndarray]]:
 
     likes = sparse.csr_matrix(task.likes)
     for factors in (32,) if quick else (32, 64, 128):
-        for alpha in (2.0,) if quick else (1.0, 2.0, 5.0):
+        for alpha in (2.0,) if quick else (2.0, 5.0, 20.0, 60.0):
             for regularisation in (0.05,) if quick else (0.05, 1.0):
                 how: dict[str, Any] = {"factors": factors, "alpha": alpha, "regularization": regularisation}
                 model = AlternatingLeastSquares(**how, iterations=20, random_state=0, num_threads=2)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from bayes_models import make
 from scipy.sparse import csr_array
+from shared_inputs import same_sums
 from shared_use import SEEN, TABLE, UseTests
 
 import accams
@@ -217,3 +218,12 @@ def test_a_file_with_many_draws_knows_what_was_seen_unless_ids_are_left_out(ids,
     loaded = accams.load(tmp_path / "m.accams")
     assert (getattr(loaded, "seen_", None) is not None) == ids
     assert len(SEEN) == 59
+
+
+def test_rows_taken_in_some_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ACCAMS(n_stencils=3, n_clusters=3).fit(TABLE)
+    new = TABLE.assign(user="new " + TABLE["user"])
+    at_once = model.update(new)
+    monkeypatch.setattr("accams.use.fold.ROWS_AT_ONCE", 7)
+    in_parts = model.update(new)
+    assert same_sums(at_once.stencils_, in_parts.stencils_)

@@ -31,7 +31,7 @@ def write_report(
     library = plotly_js()
     model = estimator(path)
     names = names_of(titles, model.col_index_)
-    with Console(stderr=True).status("reading the model"):
+    with Console(stderr=True).status("gathering what the model knows (with many draws, this takes a minute)"):
         quality = None if test is None else model.quality(Observations.from_file(test))
         facts = gather(model, names, quality, path.stat().st_size)
         write_page(facts, page, path.stem, library)

@@ -19,7 +19,7 @@ from accams.fit.keys import seed_of
 from accams.model.codes import Codes
 from accams.model.posterior import Draw
 from accams.model.stencils import Stencil, StencilSum
-from accams.use.fold import Folded, fold
+from accams.use.fold import Folded, fold_labels
 from accams.use.ids import as_ids, known
 from accams.use.scoring import Positions, Seen, Sums
 
@@ -59,9 +59,9 @@ def updated(model: Usable, X: Any, y: ArrayLike | None, random_state: Any) -> An
     parts = begins, columns[observations.cols], observations.values
     view, new = view_of(model), copy.copy(model)
     one = Sums([model.stencils_.codes], [None])
-    new.stencils_ = _sum_with(model.stencils_, fold(one, view.noise, *parts), places)
+    new.stencils_ = _sum_with(model.stencils_, fold_labels(one, view.noise, *parts), places)
     if view.posterior is not None:
-        folded = fold(view.sums, view.noise, *parts, seed_of(random_state))
+        folded = fold_labels(view.sums, view.noise, *parts, seed_of(random_state))
         draws = [_draw_with(draw, folded, d, places) for d, draw in enumerate(view.posterior.draws)]
         new.posterior_ = replace(view.posterior, shape=new.stencils_.shape, draws=tuple(draws))  # type: ignore[attr-defined]
     new.row_index_ = index
@@ -116,7 +116,7 @@ def _draw_with(draw: Draw, folded: Folded, d: int, places: Places) -> Draw:
     return Draw(draw.chain, draw.sweep, replace(codes, rows=rows, row_effects=effects), shares, noise)
 
 
-def _certain(codes: Codes, labels: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+def _certain(codes: Codes, labels: NDArray[Any], width: int) -> NDArray[np.uint8]:
     """Labels as probabilities."""
     heights = codes.heights
     shares = np.zeros((len(labels), width), np.uint8)

@@ -71,8 +71,8 @@ class Page:
         self.sections.append((name, title))
         self.parts.append(f'<h2 id="{name}">{escape(title)}</h2><p>{text}</p>')
 
-    def figures_beside(self, *figures: tuple[str, str, plots.Plot, str], wide: bool = False) -> None:
-        """Figures (name, title, plot, caption) beside each other where there is room."""
+    def figures_beside(self, *figures: tuple[str, str, plots.Plot, str], wide: bool = False, most: int = 2) -> None:
+        """Figures (name, title, plot, caption), two or three beside each other where there is room."""
         shown = []
         for name, title, plot, caption in figures:
             self.figures[name] = plot
@@ -82,7 +82,7 @@ class Page:
                 f'<div class="plot" id="{name}" role="img" aria-label="{label}" style="height:{height}px"></div>'
                 f"<figcaption>{escape(caption)}</figcaption></figure>"
             )
-        self.parts.append(f'<div class="grid">{"".join(shown)}</div>')
+        self.parts.append(f'<div class="grid{" three" if most == 3 else ""}">{"".join(shown)}</div>')
 
     def table(self, heads: Sequence[str], lines: Iterable[Sequence[str]], numbers: int = 0) -> None:
         """A table whose last columns are numbers."""
@@ -199,7 +199,7 @@ def _goodness(page: Page, facts: Facts) -> None:
         if len(groups) > 1:
             shown.append((at, f"Error by data of {side}", plots.groups_plot(groups, found, side), caption))
     if shown:
-        page.figures_beside(*shown)
+        page.figures_beside(*shown, most=3)
 
 
 def _smallness(page: Page, facts: Facts) -> None:

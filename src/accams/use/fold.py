@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from accams.model.codes import THREADS, Codes
 from accams.use.scoring import Floats, Positions, Sums
 
+ROWS_AT_ONCE = 4096
 PASSES = 4  # over all stencils; more change next to nothing
 
 
@@ -30,7 +32,7 @@ class Folded:
 
     profiles: Floats
     constants: Floats
-    labels: list[NDArray[np.int64]]
+    labels: list[NDArray[Any]]
 
     def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
         """Mean and variance over the sums at these columns (-1: the average one), for one of the rows."""
@@ -76,6 +78,22 @@ def fold(
         THREADS.map(lambda d, _: run(d, 0, n), [(d, d + 1) for d in range(len(sums.codes))])
     offsets = np.array([codes.offset for codes in sums.codes])
     return Folded(profiles, effects.T + offsets, labels)
+
+
+def fold_labels(
+    sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None
+) -> Folded:
+    """The same without profiles, which many rows have no room for: some rows at a time, labels as narrow as they go."""
+    parts = list[Folded]()
+    for number, lo in enumerate(range(0, len(begins) - 1, ROWS_AT_ONCE)):
+        some = begins[lo : lo + ROWS_AT_ONCE + 1]
+        own = slice(int(some[0]), int(some[-1]))
+        key = None if seed is None else seed + (number << 64)
+        found = fold(sums, noise, some - some[0], cols[own], values[own], key)
+        labels = [each.astype(codes.rows.dtype) for each, codes in zip(found.labels, sums.codes, strict=True)]
+        parts.append(Folded(found.profiles[:, :0], found.constants, labels))
+    together = [np.concatenate(each) for each in zip(*(part.labels for part in parts), strict=True)]
+    return Folded(np.zeros((len(begins) - 1, 0)), np.concatenate([part.constants for part in parts]), together)
 
 
 def label_priors(codes: Codes) -> tuple[Positions, Floats]:
