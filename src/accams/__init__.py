@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from accams import report as report
     from accams.data.observations import Observations, memory_estimate
     from accams.errors import InputError, ModelFileError
     from accams.estimators.accams import ACCAMS
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "report":
+        return importlib.import_module("accams.report")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'accams' has no attribute {name!r}")

@@ -116,8 +116,13 @@ def test_an_interrupted_last_sweep_is_filled_up() -> None:
 
     found = ACCAMS(n_stencils=3, n_clusters=2, n_relearn=3, callbacks=[end]).fit(MATRIX).diagnostics()
     assert found.entropy.shape == (2, 3, 2)
-    assert np.isnan(found.gain[1, 1:]).all()
-    assert np.isfinite(found.gain[0]).all()
+    np.testing.assert_array_equal(found.gain[1, 1:], found.gain[0, 1:])
+    assert (found.changed[1, 1:] == 0.0).all()
+
+
+def test_stencils_that_were_never_fitted_are_not_there() -> None:
+    model = ACCAMS(n_stencils=5, n_clusters=2, callbacks=[lambda step: step.stencil == 1]).fit(MATRIX)
+    assert model.diagnostics().gain.shape == (1, 2)
 
 
 def test_mixing_is_what_arviz_says() -> None:
@@ -128,7 +133,11 @@ def test_mixing_is_what_arviz_says() -> None:
     trace = model.posterior_.traces["log_joint"]
     assert found["log_joint"].r_hat == pytest.approx(float(arviz.rhat(trace)))
     assert found["log_joint"].ess_bulk == pytest.approx(float(arviz.ess(trace)))
-    assert np.isnan(found["sigma"].r_hat)  # it was held
+    assert found["sigma"].held
+    assert np.isnan(found["sigma"].r_hat)
+    alone = make(n_sweeps=12, n_chains=1, noise=1.0).fit(MATRIX).diagnostics().mixing()
+    assert all(np.isnan(each.r_hat) for each in alone)
+    assert not alone[-1].held
     with pytest.raises(InputError, match="single stencil sum"):
         ACCAMS(n_stencils=1).fit(MATRIX).diagnostics().mixing()
 

@@ -40,4 +40,4 @@ def model(kind: str) -> Any:
 def titles() -> dict[int, str]:
     """Long names, short ones, one with markup in it and one that would end the script; some have none."""
     names = {j: f"The {'very ' * (j % 7)}long Name of Film {j} ({1950 + j % 60})" for j in range(0, 150, 2)}
-    return {**names, 1: HARM, 3: "<b>bold</b> & $5", 5: "x"}
+    return {**names, 1: HARM, 3: "<b>bold</b> & $5", 5: "x", 7: "$9.99"}

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 import accams
 from accams import ACCAMS, InputError, report
 from accams.cli.main import app
-from accams.estimators.quality import Quality, quality_of
+from accams.estimators import quality
+from accams.estimators.quality import Quality
 from accams.report import figures, plots
 
 
@@ -99,8 +100,41 @@ def test_quality_counts_weights() -> None:
 
 
 def test_quality_needs_observations() -> None:
-    with pytest.raises(InputError):
-        quality_of(model("accams"), accams.Observations.from_coo([], [], [], shape=(2, 2)))
+    with pytest.raises(InputError, match="there are no pairs"):
+        model("accams").quality(np.zeros((0, 2)), [])
+
+
+def test_groups_are_by_how_many_observations_there_were() -> None:
+    pairs = [(row, col) for row, n in enumerate([1, 3, 15, 31]) for col in range(n)]
+    one = ACCAMS(n_stencils=1, n_clusters=2).fit(pairs, [1.0 + (i + j) % 3 for i, j in pairs])
+    found = one.quality([(-1, 0), (0, 20), (1, 20), (2, 20), (3, 20)], [2.0] * 5)
+    assert [(group.low, group.high) for group in found.by_row] == [(0, 1), (1, 3), (3, 7), (15, 31), (31, 63)]
+    assert [group.n for group in found.by_row] == [1] * 5
+    assert found.new == (0.2, 0.0)
+
+
+def test_small_groups_join_their_neighbours() -> None:
+    activity = np.array([1.0] + [4.0] * 2 + [16.0] * 500 + [256.0])
+    found = quality._groups(activity, np.ones(len(activity)), None)
+    assert [(group.low, group.high, group.n) for group in found] == [(0, 1, 1), (3, 511, 503)]
+
+
+def test_quality_takes_repeated_pairs_and_weighs_coverage() -> None:
+    one, held = model("bayesian"), data()[1].iloc[:40]
+    pairs, y = held[["userId", "movieId"]].to_numpy(), held["rating"].to_numpy()
+    twice = one.quality(np.concatenate([pairs, pairs[:10]]), np.append(y, y[:10]))
+    heavy = one.quality(pairs, y, np.where(np.arange(40) < 10, 2.0, 1.0))
+    assert twice.n == 50
+    assert heavy.rmse == pytest.approx(twice.rmse)
+    np.testing.assert_allclose(heavy.coverage, twice.coverage)
+
+
+def test_another_fit_forgets_the_quality() -> None:
+    train, held = data()
+    one = ACCAMS(n_stencils=1, n_clusters=2).fit(train[["userId", "movieId"]], train["rating"])
+    one.quality_ = one.quality(held)
+    assert not hasattr(one.update(train[train["userId"] == 3]), "quality_")
+    assert not hasattr(one.fit(held), "quality_")
 
 
 def test_quality_is_saved(tmp_path: Path) -> None:
@@ -211,8 +245,9 @@ class TestCommand:
 
     def test_bad_input(self, saved: Path, tmp_path: Path) -> None:
         for words, message in (
-            ((saved / "films.accams", "-o", saved / "films.accams"), "is the model itself"),
+            ((saved / "films.accams", "-o", saved / "films.accams"), "is what is to be read"),
             ((saved / "films.accams", "-o", tmp_path / "no" / "r.html"), "there is no folder"),
+            ((saved / "films.accams", "--test", saved / "test.csv", "-o", saved / "test.csv"), "is what is to be read"),
             ((tmp_path / "none.accams",), "there is no"),
             ((saved / "films.accams", "--titles", saved / "test.csv"), "no column of names"),
         ):

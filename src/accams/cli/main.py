@@ -195,6 +195,9 @@ def report(
         Path | None,
         typer.Option(help="Also write the figures into this folder, as PNG and SVG.", show_default=False),
     ] = None,
+    row: Row = None,
+    col: Col = None,
+    value: Value = None,
 ) -> None:
     """One page about a model: what it knows, how good and how small it is, how the fit went.
 
@@ -202,7 +205,7 @@ def report(
     """
     from accams.cli.reporting import write_report
 
-    write_report(model, output, titles, test, figures)
+    write_report(model, output, titles, test, {"row": row, "col": col, "value": value}, figures)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from rich.console import Console
 
@@ -19,27 +20,35 @@ out = Console()
 
 
 def write_report(
-    path: Path, output: Path | None, titles: Path | None, test: Path | None, figures: Path | None
+    path: Path, output: Path | None, titles: Path | None, test: Path | None, columns: dict[str, Any],
+    figures: Path | None,
 ) -> None:  # fmt: skip
     """A page about a model, and its figures if asked."""
     began, page = perf_counter(), output or path.with_suffix(".html")
-    if page.resolve() == path.resolve():
-        raise InputError(f"{page} is the model itself: give --output another name")
-    for folder in (page.parent, *([] if figures is None else [figures.parent])):
-        if not folder.is_dir():
-            raise InputError(f"there is no folder {folder} to write into")
+    _check_paths(page, [path, titles, test], figures)
     library = plotly_js()
     model = estimator(path)
-    names = names_of(titles, model.col_index_)
+    called = names_of(titles, model.col_index_)
     with Console(stderr=True).status("gathering what the model knows (with many draws, this takes a minute)"):
-        quality = None if test is None else model.quality(Observations.from_file(test))
-        facts = gather(model, names, quality, path.stat().st_size)
+        quality = None if test is None else model.quality(Observations.from_file(test, **columns))
+        facts = gather(model, called, quality, path.stat().st_size)
         write_page(facts, page, path.stem, library)
-        drawn = []
+        drawn = list[Path]()
         if figures is not None:
             from accams.report.figures import save_all
 
             drawn = save_all(facts, figures)
-    out.print(f"wrote {page} ({bytes_text(page.stat().st_size)}) in {perf_counter() - began:.1f} s", highlight=False)
+    size, seconds = bytes_text(page.stat().st_size), perf_counter() - began
+    out.print(f"wrote {page} ({size}) in {seconds:.1f} s", highlight=False, markup=False)
     if drawn:
-        out.print(f"and {len(drawn)} figures into {figures}", highlight=False)
+        out.print(f"and {len(drawn)} figures into {figures}", highlight=False, markup=False)
+
+
+def _check_paths(page: Path, read: list[Path | None], figures: Path | None) -> None:
+    """Refuse to write over what is read, or into folders that are not there."""
+    for each in read:
+        if each is not None and each.resolve() == page.resolve():
+            raise InputError(f"{page} is what is to be read: give --output another name")
+    for folder in (page.parent, *([] if figures is None else [figures.parent])):
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder} to write into")

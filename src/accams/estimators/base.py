@@ -62,17 +62,7 @@ class StencilEstimator(Usable, Parameters):
         like the one that was fitted.
         """
         self._check_is_fitted()
-        if y is None:
-            X = self._true_values(X, sample_weight)
-        elif isinstance(X, Observations):
-            raise InputError("Observations already hold values: pass no y with them")
-        rows, cols = pairs_of(X, getattr(self, "feature_names_in_", None))
-        if len(rows) == 0:
-            raise InputError("there are no pairs to score")
-        values = X.values if y is None else values_of(y, "y", len(rows))
-        weights = X.weights if y is None else weights_of(sample_weight, len(rows))
-        if not np.isfinite(values).all():
-            raise InputError("y has values that are missing (NaN) or infinite")
+        rows, cols, values, weights = self._truth(X, y, sample_weight, "score")
         error = self._predict_ids(rows, cols) - values
         return -float(np.sqrt(np.average(error * error, weights=weights)))
 
@@ -82,14 +72,17 @@ class StencilEstimator(Usable, Parameters):
         Parameters
         ----------
         X, y, sample_weight
-            As for `fit`.
+            As for `score`.
+
+        Returns
+        -------
+        Quality
+            Of a model of observed zeros, only what is stored counts.
         """
         from accams.estimators.quality import quality_of
 
         self._check_is_fitted()
-        if y is None:
-            return quality_of(self, self._true_values(X, sample_weight))
-        return quality_of(self, observations_of(X, y, sample_weight))
+        return quality_of(self, *self._truth(X, y, sample_weight, "quality"))
 
     def save(
         self, path: str | Path, *, ids: bool = True, seen: bool | str = "auto", coding: str = "auto",
@@ -203,6 +196,7 @@ class StencilEstimator(Usable, Parameters):
 
     def _keep_input(self, X: Any, y: ArrayLike | None, observations: Observations) -> None:
         """Set what every fitted model knows of the data it was given."""
+        self.__dict__.pop("quality_", None)  # that of an earlier fit
         self.row_index_, self.col_index_ = observations.row_index, observations.col_index
         self.value_range_ = observations.value_range
         self.activity_ = activity(observations.counts(0)), activity(observations.counts(1))
@@ -215,15 +209,32 @@ class StencilEstimator(Usable, Parameters):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _true_values(self, X: Any, sample_weight: ArrayLike | None) -> Observations:
+    def _truth(
+        self, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None, what: str
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64], NDArray[np.float64] | None]:
+        """Row ids, column ids, values and weights to compare predictions with."""
+        if y is None:
+            X = self._true_values(X, sample_weight, what)
+        elif isinstance(X, Observations):
+            raise InputError("Observations already hold values: pass no y with them")
+        rows, cols = pairs_of(X, getattr(self, "feature_names_in_", None))
+        if len(rows) == 0:
+            raise InputError(f"there are no pairs to {'score' if what == 'score' else 'compare predictions with'}")
+        values = X.values if y is None else values_of(y, "y", len(rows))
+        weights = X.weights if y is None else weights_of(sample_weight, len(rows))
+        if not np.isfinite(values).all():
+            raise InputError("y has values that are missing (NaN) or infinite")
+        return rows, cols, values, weights
+
+    def _true_values(self, X: Any, sample_weight: ArrayLike | None, what: str) -> Observations:
         observations = observations_of(X, None, sample_weight)
         if isinstance(X, Observations):
             return X
         if observations.row_index.is_positional and observations.shape != self.stencils_.shape:
             m, n = self.stencils_.shape
             raise InputError(
-                "score needs the true values: score(pairs, y), score(observations), or a matrix with the "
-                f"model's {m:,} rows and {n:,} columns"
+                f"{what} needs the true values: {what}(pairs, y), {what}(observations), or a matrix with the model's "
+                f"{m:,} rows and {n:,} columns"
             )
         return observations
 

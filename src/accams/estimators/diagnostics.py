@@ -99,14 +99,17 @@ def diagnostics_of(model: Any) -> Diagnostics:
 
 
 def _of_steps(history: list[Step]) -> Diagnostics:
-    """Of ACCAMS; a last sweep that was not finished is filled up with NaN."""
-    width = history[0].n_stencils
-    sweeps = history[-1].sweep + 1
-    visits, error = np.full((sweeps, width, len(Visit._fields)), np.nan), np.full((sweeps, width), np.nan)
+    """Of ACCAMS; in a last sweep that was not finished, the other stencils are as they were and have not changed."""
+    sweeps, width = history[-1].sweep + 1, max(step.stencil for step in history) + 1
+    visits, error = np.zeros((sweeps, width, len(Visit._fields))), np.zeros((sweeps, width))
     for step in history:
+        assert step.visit is not None
         error[step.sweep, step.stencil] = step.rmse
-        if step.visit is not None:
-            visits[step.sweep, step.stencil] = step.visit
+        visits[step.sweep, step.stencil] = step.visit
+    for stencil in range(history[-1].stencil + 1, width):
+        error[-1, stencil] = history[-1].rmse
+        visits[-1, stencil] = visits[-2, stencil]
+        visits[-1, stencil, 2:4] = 0.0
     last = {step.sweep: step.rmse for step in history}
     return Diagnostics(*_parts(visits), rmse=np.array(list(last.values())), error=error)
 

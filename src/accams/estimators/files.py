@@ -139,8 +139,10 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
     if "quality" in header:
         estimator.quality_ = Quality.from_dict(header["quality"])
     if "history" in header:
-        estimator.history_ = unpack_history(header["history"], tensors)
+        estimator.history_ = unpack_history(header["history"], tensors, len(stencils))
     if header.get("feature_names") is not None:
+        if len(header["feature_names"]) != 2:
+            raise ValueError("it must name two columns")
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     for name, value in header["training"].items():
         if name.endswith("_") and not hasattr(estimator, name):

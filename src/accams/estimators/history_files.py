@@ -15,35 +15,63 @@ from accams.fit.visits import Visit
 
 WHOLE = {"sweep", "n_sweeps", "stencil", "n_stencils", "iterations"}
 APART = {"phase", "visit", "visits"}
+MAYBE = {"n_sweeps", "change", "validation_rmse", "validation_rmse_draw"}  # not always there
+LARGEST = 1 << 31  # of a whole number
 Tensors = dict[str, NDArray[Any]]
 
 
 def pack_history(history: Sequence[Step] | Sequence[Sweep]) -> tuple[list[str], Tensors]:
     """The names of what is recorded, and all of it as two arrays."""
-    names = [each.name for each in fields(history[0]) if each.name not in APART]
+    names = _names(type(history[0]))
     table = [[_number(getattr(each, name)) for name in names] for each in history]
     visits = [each.visit if isinstance(each, Step) else each.visits for each in history]
     return names, {"history": np.array(table, np.float64), "visits": np.array(visits, np.float64)}
 
 
-def unpack_history(names: list[str], tensors: Tensors) -> list[Step] | list[Sweep]:
-    """The records again."""
+def unpack_history(names: list[str], tensors: Tensors, n_stencils: int) -> list[Step] | list[Sweep]:
+    """The records again, of a model with so many stencils; refuses what no fit can have recorded."""
     table, visits = tensors["history"], tensors["visits"]
-    if table.shape != (len(visits), len(names)) or visits.shape[-1] != len(Visit._fields):
+    kind: type[Step] | type[Sweep] = Step if "stencil" in names else Sweep
+    wide = visits.ndim == (2 if kind is Step else 3) and visits.shape[-1] == len(Visit._fields)
+    if names != _names(kind) or table.shape != (len(visits), len(names)) or not len(table) or not wide:
         raise ValueError("its history is cut short")
-    lines: list[dict[str, Any]] = [
-        {name: _read(name, x) for name, x in zip(names, line, strict=True)} for line in table
-    ]
-    if visits.ndim == 2:
-        return [Step(**line, visit=Visit(*x.tolist())) for line, x in zip(lines, visits, strict=True)]
-    return [Sweep("sampling", **line, visits=x) for line, x in zip(lines, visits, strict=True)]
+    if np.isinf(table).any() or np.isinf(visits).any():
+        raise ValueError("its history makes no sense")
+    lines = [{name: _read(name, x) for name, x in zip(names, line, strict=True)} for line in table.tolist()]
+    if kind is Step:
+        steps = [Step(**line, visit=Visit(*x)) for line, x in zip(lines, visits.tolist(), strict=True)]  # type: ignore[arg-type]
+        _check_steps(steps, n_stencils)
+        return steps
+    if visits.shape[1] != n_stencils:
+        raise ValueError("its history is of another model")
+    return [Sweep("sampling", **line, visits=x) for line, x in zip(lines, visits, strict=True)]  # type: ignore[arg-type]
+
+
+def _check_steps(steps: list[Step], n_stencils: int) -> None:
+    """Stencils come one after another, sweep after sweep."""
+    width = steps[0].n_stencils
+    for p, step in enumerate(steps):
+        if step.n_stencils != width or (step.sweep, step.stencil) != divmod(p, max(width, 1)):
+            raise ValueError("its history makes no sense")
+    if min(len(steps), width) != n_stencils:
+        raise ValueError("its history is of another model")
+
+
+def _names(kind: type[Step] | type[Sweep]) -> list[str]:
+    return [each.name for each in fields(kind) if each.name not in APART]
 
 
 def _number(x: float | None) -> float:
     return np.nan if x is None else x
 
 
-def _read(name: str, x: np.float64) -> float | int | None:
+def _read(name: str, x: float) -> float | int | None:
     if np.isnan(x):
+        if name not in MAYBE:
+            raise ValueError(f"its history lacks {name}")
         return None
-    return int(x) if name in WHOLE else float(x)
+    if name not in WHOLE:
+        return x
+    if not (0 <= x < LARGEST and x == int(x)):
+        raise ValueError(f"its history has {name} {x:g}")
+    return int(x)

@@ -65,6 +65,7 @@ def updated(model: Usable, X: Any, y: ArrayLike | None, random_state: Any) -> An
         draws = [_draw_with(draw, folded, d, places) for d, draw in enumerate(view.posterior.draws)]
         new.posterior_ = replace(view.posterior, shape=new.stencils_.shape, draws=tuple(draws))  # type: ignore[attr-defined]
     new.row_index_ = index
+    new.__dict__.pop("quality_", None)  # was that of the old model
     _note_activity(new, model, observations, filled, places)
     new.seen_ = _seen_with(getattr(model, "seen_", None), begins, parts[1], places)
     return new

@@ -44,7 +44,7 @@ def entropy(counts: NDArray[Any]) -> float:
     (1.0, 0.0, 0.0)
     """
     there = counts[counts > 0]
-    return float(log2(there.sum()) - there @ np.log2(there) / there.sum()) if there.size else 0.0
+    return float(log2(there.sum()) - there @ np.log2(there) / there.sum()) if there.size > 1 else 0.0
 
 
 def visit_of(counts: Sequence[NDArray[Any]], changed: Sequence[float], gain: float) -> Visit:

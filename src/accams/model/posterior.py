@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from accams.model.codes import Codes, position_pairs
 from accams.model.stencils import Stencil, StencilSum
 
 BATCH = 1 << 16  # pairs at a time
+FEWEST = 4  # sweeps that say something about mixing
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +74,10 @@ class Draw:
 
 
 class Mixing(NamedTuple):
-    """How well the chains agree on one quantity: R-hat near 1 when they do, and how many independent draws they are
-    worth (for the middle of its distribution and for its tails); NaN for what is held or too short.
+    """How well the chains agree on one quantity.
+
+    R-hat is near 1 when they do; the others say how many independent draws theirs are worth, for the middle of the
+    distribution and for its tails. NaN for what is held, for a single chain, and for fewer than four sweeps.
     """
 
     quantity: str
@@ -81,6 +85,7 @@ class Mixing(NamedTuple):
     r_hat: float
     ess_bulk: float
     ess_tail: float
+    held: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,14 +164,19 @@ class Posterior:
 
     def mixing(self) -> list[Mixing]:
         """How well the chains agree on each traced quantity, by ArviZ; of the probes, the median over all of them."""
-        data, found = self.to_arviz(), list[Mixing]()
-        arviz: Any = import_module("arviz")
-        with np.errstate(all="ignore"):
-            numbers = [arviz.rhat(data), arviz.ess(data, method="bulk"), arviz.ess(data, method="tail")]
+        numbers = list[Any]()
+        chains, sweeps = next(iter(self.traces.values())).shape[:2] if self.traces else (0, 0)
+        if chains > 1 and sweeps >= FEWEST:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about short traces
+                data = self.to_arviz()
+                arviz: Any = import_module("arviz")
+                numbers = [arviz.rhat(data), arviz.ess(data, method="bulk"), arviz.ess(data, method="tail")]
+        found = list[Mixing]()
         for name, trace in self.traces.items():
             moves = np.ptp(trace, axis=(0, 1)) > 0  # what is held has no R-hat
-            each = [_median(np.asarray(_of(x, name)), moves) for x in numbers]
-            found.append(Mixing(name, float(np.median(trace)), *each))
+            r_hat, bulk, tail = [_median(np.asarray(_of(x, name)), moves) for x in numbers] or [np.nan] * 3
+            found.append(Mixing(name, float(np.median(trace)), r_hat, bulk, tail, not moves.any()))
         return found
 
     @cached_property

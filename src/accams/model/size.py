@@ -129,10 +129,11 @@ def bytes_text(n: float) -> str:
     Examples
     --------
     >>> bytes_text(999), bytes_text(12_345), bytes_text(5e9)
-    ('999 bytes', '12.3 KB', '5,000.0 MB')
+    ('999 bytes', '12.3 KB', '5.0 GB')
     """
-    for unit in ("bytes", "KB", "MB"):
-        if n < 1000 or unit == "MB":
-            return f"{n:,.0f} {unit}" if unit == "bytes" else f"{n:,.1f} {unit}"
-        n /= 1000
-    raise AssertionError
+    unit = "bytes"
+    for larger in ("KB", "MB", "GB"):
+        if n < (999.5 if unit == "bytes" else 999.95):
+            break
+        n, unit = n / 1000, larger
+    return f"{n:,.0f} {unit}" if unit == "bytes" else f"{n:,.1f} {unit}"

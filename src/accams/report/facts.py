@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.titles import titled
 from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.diagnostics import Diagnostics
@@ -23,6 +23,7 @@ from accams.model.size import factor_bits
 from accams.use.hierarchy import Node, centred_lines, merged, telling
 
 Floats = NDArray[np.float64]
+Name = Callable[[Any], str]
 SHOWN_STENCILS = 4
 ROW_GROUPS, COL_GROUPS = 6, 8  # of labels that are alike, in a picture of a stencil
 NAMED = 3  # members of a block
@@ -42,16 +43,15 @@ class Picture:
     table : array (row group, column group)
         What the stencil adds there.
     row_sizes, col_sizes : tuple of int
-    row_names, col_names : tuple of tuples of str
-        The most active members of each group.
+    names : tuple of tuples of str
+        The most active columns of each group.
     """
 
     stencil: int
     table: Floats
     row_sizes: tuple[int, ...]
     col_sizes: tuple[int, ...]
-    row_names: tuple[tuple[str, ...], ...]
-    col_names: tuple[tuple[str, ...], ...]
+    names: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class Facts:
     ----------
     kind : str
         The model's class.
+    blanks : bool
+        Whether blanks were observed zeros.
     sides : (str, str)
         What rows and columns are called.
     n_observed : int or None
@@ -82,6 +84,7 @@ class Facts:
     """
 
     kind: str
+    blanks: bool
     shape: tuple[int, int]
     sides: tuple[str, str]
     value_range: tuple[float, float]
@@ -97,7 +100,7 @@ class Facts:
     quality: Quality | None
     course: Diagnostics | None
     mixing: tuple[Mixing, ...]
-    name: Callable[[Any], str]
+    name: Name
 
 
 def gather(
@@ -108,18 +111,22 @@ def gather(
     model._check_is_fitted()
     if not len(model.stencils_):
         raise InputError("this model has no stencils: there is nothing to report")
-    names = titles or {}
+    called = {x: plain(name) for x, name in (titles or {}).items() if isinstance(name, str) and name}
+
+    def name(x: Any) -> str:
+        return called.get(x, plain(str(x)))
+
     view = view_of(model)
     explainer = view.explainer
-    codes, weights = explainer.stencils.codes, explainer.members.weights
+    codes, weights, ids = explainer.stencils.codes, explainer.members.weights[1], view.cols.ids
     stencils = telling(codes, 1)[:SHOWN_STENCILS].tolist()
     course = model.diagnostics() if getattr(model, "history_", None) else None
     fields = getattr(model, "feature_names_in_", None)
-    ids = view.rows.ids, view.cols.ids
     seen = getattr(model, "seen_", None)
     posterior = view.posterior
     return Facts(
         kind=type(model).__name__,
+        blanks=getattr(model, "zero_weight_", None) is not None,
         shape=model.stencils_.shape,
         sides=("users", "items") if fields is None else (_plural(fields[0]), _plural(fields[1])),
         value_range=model.value_range_,
@@ -128,15 +135,20 @@ def gather(
         n_draws=None if posterior is None else len(posterior),
         explained_by=None if posterior is None else len(explainer.stencils),
         train_rmse=getattr(model, "train_rmse_", None),
-        tree=model.hierarchy(candidates=_worth_naming(weights[1], ids[1])),
-        pictures=tuple(_picture(codes, s, ids, weights, names) for s in stencils),
-        similar=_similar(model, ids[1], weights[1], names),
+        tree=model.hierarchy(candidates=_worth_naming(weights, ids)),
+        pictures=tuple(_picture(codes, s, ids, weights, name) for s in stencils),
+        similar=_similar(model, ids, weights, name),
         weights=_weights(model, None if posterior is None else explainer.stencils, size),
         quality=quality or getattr(model, "quality_", None),
         course=course,
         mixing=() if posterior is None or not posterior.traces else _mixing(course),
-        name=lambda x: names.get(x, str(x)),
+        name=name,
     )
+
+
+def plain(text: str) -> str:
+    """Text that can be written to any file: what is half a character becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _plural(name: Any) -> str:
@@ -151,9 +163,7 @@ def _worth_naming(weights: Floats, ids: NDArray[Any]) -> list[Any]:
     return ids[np.sort(np.argsort(-weights, kind="stable")[:few])].tolist()  # type: ignore[no-any-return]
 
 
-def _picture(
-    codes: Codes, s: int, ids: tuple[NDArray[Any], NDArray[Any]], weights: tuple[Floats, Floats], names: dict[Any, str]
-) -> Picture:
+def _picture(codes: Codes, s: int, ids: NDArray[Any], weights: Floats, name: Name) -> Picture:
     template = np.asarray(codes.template(s)[:-1, :-1], np.float64)
     labels = codes.rows[:-1, s], codes.cols[:-1, s]
     groups = [_ordered(codes, s, side, most) for side, most in ((0, ROW_GROUPS), (1, COL_GROUPS))]
@@ -162,12 +172,9 @@ def _picture(
         [[_mean(template[np.ix_(a, b)], shares[0][a], shares[1][b]) for b in groups[1]] for a in groups[0]]
     )
     inside = [[np.flatnonzero(np.isin(labels[side], group)) for group in groups[side]] for side in (0, 1)]
-    first = [
-        tuple(tuple(titled(names if side else {}, ids[side][_first(x, weights[side])].tolist())) for x in inside[side])
-        for side in (0, 1)
-    ]
     sizes = [tuple(len(x) for x in inside[side]) for side in (0, 1)]
-    return Picture(s, table, sizes[0], sizes[1], first[0], first[1])
+    members = tuple(tuple(map(name, ids[_first(x, weights)].tolist())) for x in inside[1])
+    return Picture(s, table, sizes[0], sizes[1], members)
 
 
 def _ordered(codes: Codes, s: int, side: int, most: int) -> list[list[int]]:
@@ -188,7 +195,7 @@ def _first(inside: NDArray[np.int64], weights: Floats) -> NDArray[np.int64]:
 
 
 def _similar(
-    model: StencilEstimator, ids: NDArray[Any], weights: Floats, names: dict[Any, str]
+    model: StencilEstimator, ids: NDArray[Any], weights: Floats, name: Name
 ) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
     """The most active columns, each with those that are most like it among the more active ones."""
     among = _worth_naming(weights, ids)
@@ -196,14 +203,14 @@ def _similar(
     found = []
     for x in asked:
         alike = model.similar(x, SIMILAR, candidates=among)
-        found.append((names.get(x, str(x)), tuple((names.get(y, str(y)), score) for y, score in alike)))
+        found.append((name(x), tuple((name(y), score) for y, score in alike)))
     return tuple(found)
 
 
 def _weights(model: StencilEstimator, small: Any, size: int | None) -> tuple[Weight, ...]:
     """Bytes of the model and of what one would keep in its place."""
     shape, seen = model.stencils_.shape, getattr(model, "seen_", None)
-    found = [Weight("this model", float(size if size is not None else len(to_bytes(model))), True)]
+    found = [Weight("this model", float(_file_size(model) if size is None else size), True)]
     if small is not None:
         found.append(Weight("distilled to explain it", float(len(file.to_bytes(small))), True))
     for rank in RANKS:
@@ -213,6 +220,14 @@ def _weights(model: StencilEstimator, small: Any, size: int | None) -> tuple[Wei
         found.append(Weight("the observations, 12 bytes each", 12.0 * len(seen.columns), False))
     found.append(Weight("the whole matrix, 32 bits", 4.0 * shape[0] * shape[1], False))
     return tuple(found)
+
+
+def _file_size(model: StencilEstimator) -> int:
+    """Bytes of the file that `save` would write; without ids where they cannot be saved."""
+    try:
+        return len(to_bytes(model))
+    except InputError:
+        return len(to_bytes(model, ids=False))
 
 
 def _mixing(course: Diagnostics | None) -> tuple[Mixing, ...]:
@@ -225,4 +240,12 @@ def _mixing(course: Diagnostics | None) -> tuple[Mixing, ...]:
 
 def later_gains(course: Diagnostics) -> Floats:
     """What each stencil takes off the mean squared error, on average over the later half of the sweeps."""
-    return np.asarray(np.nanmean(course.gain[len(course.gain) // 2 :], axis=0))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a stencil that was never visited
+        return np.asarray(np.nanmean(course.gain[len(course.gain) // 2 :], axis=0))
+
+
+def largest_of(values: Floats) -> float:
+    """The largest number that is one, for the end of a scale; 1 if there is none above 0."""
+    there = values[np.isfinite(values)]
+    return float(there.max()) if there.size and there.max() > 1e-9 else 1.0

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from accams.errors import InputError
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, later_gains
+from accams.report.facts import Facts, Picture, largest_of, later_gains
+from accams.report.plots import significant
 from accams.use.hierarchy import Node
 
 Floats = NDArray[np.float64]
@@ -52,7 +53,11 @@ def hierarchy(facts: Facts) -> Any:
         ax.add_patch(Rectangle((level, low), 1, high - low, facecolor=colour, edgecolor="white", linewidth=1.5))
         lines = max(1, int((high - low) / facts.tree.size * figure.get_figheight() / LINE))
         names = [_short(facts.name(x)) for x in node.members]
-        text = [f"{node.size:,} {facts.sides[1]}", *names] if level == 0 else [f"{node.size:,}: {names[0]}", *names[1:]]
+        text = (
+            [f"{node.size:,} {_short(facts.sides[1])}", *names]
+            if level == 0
+            else [f"{node.size:,}: {names[0]}", *names[1:]]
+        )
         shown = "\n".join(text[:lines])
         ax.text(level + 0.03, (low + high) / 2, shown, va="center", fontsize=8, color="#1c2330", clip_on=True)
         for p, child in enumerate(node.children):
@@ -80,15 +85,16 @@ def stencils(facts: Facts) -> Any:
 
 def _draw_picture(ax: Any, picture: Picture, sides: tuple[str, str]) -> None:
     table = picture.table.T
-    largest = float(np.abs(table).max()) or 1.0
+    largest = largest_of(np.abs(table))
+    digits = significant(largest).replace("~", "")
     ax.imshow(table, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
     for (p, q), value in np.ndenumerate(table):
         colour = "white" if abs(value) > 0.6 * largest else "#1c2330"
-        ax.text(q, p, f"{value:+.2f}", ha="center", va="center", fontsize=7, color=colour)
-    names = ["\n".join(_short(name, 26) for name in each[:2]) for each in picture.col_names]
+        ax.text(q, p, f"{value:+{digits}}", ha="center", va="center", fontsize=7, color=colour)
+    names = ["\n".join(_short(name, 26) for name in each[:2]) for each in picture.names]
     ax.set_yticks(range(len(names)), names, fontsize=7)
     ax.set_xticks(range(len(picture.row_sizes)), [f"{n:,}" for n in picture.row_sizes], fontsize=7)
-    ax.set_xlabel(f"{sides[0]} in each group", fontsize=8)
+    ax.set_xlabel(f"{_short(sides[0])} in each group", fontsize=8)
     ax.set_title(f"stencil {picture.stencil}", fontsize=9, loc="left")
 
 
@@ -108,7 +114,7 @@ def quality(facts: Facts) -> Any:
         ax.bar(range(len(groups)), [group.rmse for group in groups], color=BLUE)
         ax.axhline(found.rmse, color=GREY, linestyle=":")
         ax.set_xticks(range(len(groups)), [f"{g.low:,.0f}+" if g.low else "0" for g in groups], fontsize=8)
-        ax.set(xlabel=f"observations that the {side} had", ylabel="RMSE")
+        ax.set(xlabel=f"observations that the {_short(side)} had", ylabel="RMSE")
     if found.coverage:
         should, do = (np.array([100.0 * each[p] for each in found.coverage]) for p in (0, 1))
         axes[-1].plot([45, 100], [45, 100], color=GREY, linestyle=":")
@@ -148,9 +154,9 @@ def fit(facts: Facts) -> Any:
         [] if once else [("share of labels changed", course.changed)]
     )
     for line, (what, values) in enumerate(shown, start=1):
-        largest = float(np.nanmax(values)) or 1.0
+        largest = largest_of(values)
         for side in (0, 1):
-            _draw_stencils(axes[2 * line + side], values[:, :, side], f"{what}: {facts.sides[side]}", largest)
+            _draw_stencils(axes[2 * line + side], values[:, :, side], f"{what}: {_short(facts.sides[side])}", largest)
     return figure
 
 

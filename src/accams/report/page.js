@@ -4,7 +4,8 @@ const root = document.documentElement;
 
 // Colours are named like "$accent" in the figures; the page's style says what they are.
 function coloured(value, style) {
-  if (typeof value === "string" && value.startsWith("$")) return style.getPropertyValue("--" + value.slice(1)).trim();
+  if (typeof value === "string" && value.startsWith("$"))
+    return style.getPropertyValue("--" + value.slice(1)).trim() || value;
   if (Array.isArray(value)) return value.map((each) => coloured(each, style));
   if (value && typeof value === "object")
     return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, coloured(each, style)]));
@@ -26,7 +27,11 @@ function draw() {
   const style = getComputedStyle(root);
   for (const [id, figure] of Object.entries(figures)) {
     const { data, layout } = coloured(narrow.matches ? merged(figure, figure.narrow) : figure, style);
-    Plotly.react(id, data, layout, { displayModeBar: false, responsive: true });
+    try {
+      Plotly.react(id, data, layout, { displayModeBar: false, responsive: true });
+    } catch (error) {
+      console.error(id, error);
+    }
   }
 }
 
@@ -39,4 +44,4 @@ narrow.addEventListener("change", draw);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", (event) => setTheme(event.matches ? "dark" : "light"));
 document.getElementById("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
-setTheme(dark.matches ? "dark" : "light");
+draw();

@@ -19,9 +19,12 @@ from accams.estimators.quality import Quality
 from accams.model.container import write_atomically
 from accams.model.size import bytes_text
 from accams.report import plots
-from accams.report.facts import Facts, gather
+from accams.report.facts import Facts, gather, largest_of
+from accams.use.hierarchy import Node
 
 SETTLED = 1.05  # R-hat below which chains agree
+MANY_NEW = 0.5  # share of rows or columns that the model does not know
+THEME = 'document.documentElement.dataset.theme=matchMedia("(prefers-color-scheme: dark)").matches?"dark":"light"'
 
 
 def write(
@@ -47,7 +50,7 @@ def write(
 
 def write_page(facts: Facts, path: str | Path, name: str, library: str) -> None:
     """Write the page of these facts."""
-    write_atomically(Path(path), html(facts, name, library).encode())
+    write_atomically(Path(path), html(facts, name, library).encode("utf-8", "replace"))
 
 
 def plotly_js() -> str:
@@ -87,12 +90,14 @@ class Page:
     def table(self, heads: Sequence[str], lines: Iterable[Sequence[str]], numbers: int = 0) -> None:
         """A table whose last columns are numbers."""
         kinds = [""] * (len(heads) - numbers) + [' class="number"'] * numbers
-        head = "".join(f"<th{kind}>{escape(x)}</th>" for x, kind in zip(heads, kinds, strict=True))
+        head = "".join(f'<th scope="col"{kind}>{escape(x)}</th>' for x, kind in zip(heads, kinds, strict=True))
         body = "".join(
             "<tr>" + "".join(f"<td{kind}>{escape(x)}</td>" for x, kind in zip(line, kinds, strict=True)) + "</tr>"
             for line in lines
         )
-        self.parts.append(f'<div class="table"><table><tr>{head}</tr>{body}</table></div>')
+        self.parts.append(
+            f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        )
 
 
 def html(facts: Facts, name: str, library: str) -> str:
@@ -109,8 +114,10 @@ def html(facts: Facts, name: str, library: str) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(name)}: accams report</title><style>{style}</style></head>\n<body><main>"
+        f"<title>{escape(name)}: accams report</title><style>{style}</style>"
+        f"<script>{THEME}</script></head>\n<body><main>"
         f'<header><h1>{escape(name)}</h1><button id="theme" type="button">light / dark</button></header>'
+        "<noscript><p>The figures of this page need JavaScript.</p></noscript>"
         f"<p>{_introduction(facts)}</p><nav>{links}</nav>{_tiles(facts)}{''.join(page.parts)}"
         f'<p class="soft">Made by accams {__version__}.</p></main>\n'
         f'<script type="application/json" id="figures">{figures}</script>\n'
@@ -135,7 +142,7 @@ def _tiles(facts: Facts) -> str:
     if facts.n_observed is not None:
         found.append((f"{facts.n_observed:,}", "observations"))
     if facts.quality is not None:
-        found.append((f"{facts.quality.rmse:.3f}", "typical error (RMSE) on data not seen"))
+        found.append((f"{facts.quality.rmse:.4g}", "typical error (RMSE) on data not seen"))
     found.append((f"{facts.n_stencils}", "stencils"))
     found += [(bytes_text(each.bytes), each.what) for each in ours]
     shown = "".join(f'<div class="tile"><b>{value}</b><span>{escape(label)}</span></div>' for value, label in found)
@@ -153,6 +160,7 @@ def _knowledge(page: Page, facts: Facts) -> None:
     page.figures_beside(
         ("tree", f"Groups of {facts.sides[1]}", plots.tree_plot(facts), caption), wide=True
     )  # fmt: skip
+    page.parts.append(f"<details><summary>The same as a list</summary><ul>{_listed(facts, facts.tree)}</ul></details>")
     page.parts.append(
         f"<p>The stencils that tell most apart. Each adds its number to the prediction for all {rows} of a group and "
         f"all {cols} of a group: red raises, blue lowers. Groups are named by their most active members.</p>"
@@ -173,23 +181,24 @@ def _knowledge(page: Page, facts: Facts) -> None:
     page.table(("most active", "most similar (1 is the same)"), lines)
 
 
+def _listed(facts: Facts, node: Node) -> str:
+    """A branch of the tree as a list, for those who cannot see the boxes."""
+    names = escape(", ".join(facts.name(x) for x in node.members))
+    below = "".join(_listed(facts, child) for child in node.children)
+    return f"<li>{node.size:,}: {names}{f'<ul>{below}</ul>' if below else ''}</li>"
+
+
 def _goodness(page: Page, facts: Facts) -> None:
     found = facts.quality
     if found is None:
-        known = "" if facts.train_rmse is None else f" On its training data the error is {facts.train_rmse:.3f} (RMSE)."
+        known = "" if facts.train_rmse is None else f" On its training data the error is {facts.train_rmse:.4g} (RMSE)."
         page.section(
             "good", "How good it is",
             f"Nothing was held out to tell.{known} Give data that was not fitted: "
             "<code>accams report --test FILE</code>.",
         )  # fmt: skip
         return
-    less = 100.0 * (1.0 - found.rmse / found.rmse_of_mean) if found.rmse_of_mean else 0.0
-    page.section(
-        "good", "How good it is",
-        f"On {found.n:,} entries that were not fitted, predictions are off by {found.rmse:.3f} (root mean square), "
-        f"{found.mae:.3f} on average. Always guessing the average would be off by {found.rmse_of_mean:.3f}: the model "
-        f"takes {less:.0f} % off that.",
-    )  # fmt: skip
+    page.section("good", "How good it is", _verdict(facts, found))
     shown = []
     if found.coverage:
         caption = "On the dotted line, intervals cover as much as they promise."
@@ -202,13 +211,30 @@ def _goodness(page: Page, facts: Facts) -> None:
         page.figures_beside(*shown, most=3)
 
 
+def _verdict(facts: Facts, found: Quality) -> str:
+    """Errors in words."""
+    text = (
+        f"On {found.n:,} entries that were not fitted, predictions are off by {found.rmse:.4g} (root mean square), "
+        f"{found.mae:.4g} on average. Always guessing the average would be off by {found.rmse_of_mean:.4g}: "
+    )
+    less = 100.0 * (1.0 - found.rmse / found.rmse_of_mean) if found.rmse_of_mean else 0.0
+    text += f"the model takes {less:.0f} % off that." if less > 0.0 else "that is no worse than the model."
+    if facts.blanks:
+        text += " Only stored entries are among them, not the blanks, which this model takes for zeros."
+    for share, side in zip(found.new, facts.sides, strict=True):
+        if share > MANY_NEW:
+            text += f" <b>{100.0 * share:.0f} % of them are of {escape(side)} that the model does not know.</b>"
+    return text
+
+
 def _smallness(page: Page, facts: Facts) -> None:
     ours = min((each for each in facts.weights if each.ours), key=lambda each: each.bytes)
-    whole = 4.0 * facts.shape[0] * facts.shape[1]
+    parts = 4.0 * facts.shape[0] * facts.shape[1] / ours.bytes
+    beside = f", one part in {parts:,.0f} of the whole matrix" if parts >= 2.0 else ""
     page.section(
         "small", "How small it is",
-        f"In blue, what this model takes ({escape(ours.what)}: {bytes_text(ours.bytes)}, one part in "
-        f"{whole / ours.bytes:,.0f} of the whole matrix); in grey, what one would keep otherwise.",
+        f"In blue, what this model takes ({escape(ours.what)}: {bytes_text(ours.bytes)}{beside}); in grey, what one "
+        "would keep otherwise.",
     )  # fmt: skip
     caption = "A step along the axis is ten times as much."
     page.figures_beside(("bytes", "Bytes", plots.weights_plot(facts.weights), caption), wide=True)
@@ -237,7 +263,7 @@ def _fitting(page: Page, facts: Facts) -> None:
     ):
         if name == "changed" and sweeps == 1:
             continue
-        largest = float(np.nanmax(values)) or 1.0
+        largest = largest_of(values)
         for side, what in enumerate((rows, cols)):
             plot = plots.stencils_plot(values[:, :, side], unit, largest)
             shown.append(
@@ -253,20 +279,21 @@ def _fitting(page: Page, facts: Facts) -> None:
 
 def _mixing(page: Page, facts: Facts) -> None:
     probes = next((each.r_hat for each in facts.mixing if each.quantity == "probes"), np.nan)
-    agree = "agree" if probes < SETTLED else "do not agree in all they predict, which is why their average is better"
-    page.parts.append(
-        f"<p>Chains {agree} (R-hat is near 1 where they do; effective draws are what their draws are worth). "
-        "Probes are predictions at some cells.</p>"
-    )
-    lines = [
-        (
-            each.quantity.replace("_", " "),
-            *(_number(x) for x in (each.median, each.r_hat, each.ess_bulk, each.ess_tail)),
+    verdict = "There is one chain, or too few sweeps, to tell whether chains agree"
+    if np.isfinite(probes):
+        verdict = (
+            "Chains agree" if probes < SETTLED else "Chains differ in what they predict, so their average is better"
         )
-        for each in facts.mixing
-    ]
+    page.parts.append(
+        f"<p>{verdict} (R-hat is near 1 where they agree; effective draws are what their draws are worth). Probes are "
+        "predictions at some cells.</p>"
+    )
+    lines = list[tuple[str, ...]]()
+    for each in facts.mixing:
+        found = ("held" if each.held else _number(x) for x in (each.r_hat, each.ess_bulk, each.ess_tail))
+        lines.append((each.quantity.replace("_", " "), _number(each.median), *found))
     page.table(("quantity", "median", "R-hat", "effective draws", "in the tails"), lines, numbers=4)
 
 
 def _number(x: float) -> str:
-    return "held" if not np.isfinite(x) else f"{x:,.4g}" if abs(x) < 1e5 else f"{x:,.0f}"
+    return "–" if not np.isfinite(x) else f"{x:,.4g}" if abs(x) < 1e5 else f"{x:,.0f}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.estimators.diagnostics import Diagnostics
 from accams.estimators.quality import Group, Quality
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, Weight, later_gains
+from accams.report.facts import Facts, Picture, Weight, largest_of, later_gains
 from accams.use.hierarchy import Node
 
 Plot = dict[str, Any]
@@ -49,18 +49,20 @@ def axis(**more: Any) -> Plot:
 
 
 def short(name: str, width: int = WIDEST) -> str:
-    """A name for an axis, safe to show.
+    """A name for an axis, safe to show: no markup, and not taken for a colour.
 
     Examples
     --------
-    >>> short("Star Wars: Episode IV - A New Hope (1977)"), short("a < b")
-    ('Star Wars: Episode IV - A…', 'a &lt; b')
+    >>> short("Star Wars: Episode IV - A New Hope (1977)"), short("a < b"), short("$9.99")
+    ('Star Wars: Episode IV - A…', 'a &lt; b', '&#36;9.99')
     """
-    return escape(name if len(name) <= width else name[: width - 1].rstrip() + "…", quote=False)
+    shown = escape(name if len(name) <= width else name[: width - 1].rstrip() + "…", quote=False)
+    return "&#36;" + shown[1:] if shown.startswith("$") else shown
 
 
 def tree_plot(facts: Facts) -> Plot:
     """The tree of columns as nested boxes."""
+    cols = short(facts.sides[1])
     ids, parents, sizes, hover, inks = list[str](), list[str](), list[int](), list[str](), list[str]()
     labels, fewer = list[str](), list[str]()  # for all levels, and where there is room for two only
 
@@ -72,8 +74,8 @@ def tree_plot(facts: Facts) -> Plot:
         inks.append("$panel" if parent else "$ink")
         for shown, last in ((labels, not node.children), (fewer, not node.children or depth == 2)):
             members = "<br>".join(map(short, names[: 3 if last else 1]))
-            shown.append(members if parent else f"{node.size:,} {facts.sides[1]}")
-        hover.append("<br>".join([f"{node.size:,} {facts.sides[1]}:", *(short(x, 60) for x in names[:HOVERED])]))
+            shown.append(members if parent else f"{node.size:,} {cols}")
+        hover.append("<br>".join([f"{node.size:,} {cols}:", *(short(x, 60) for x in names[:HOVERED])]))
         for p, child in enumerate(node.children):
             add(child, f"{path}.{p}", path)
 
@@ -89,19 +91,22 @@ def tree_plot(facts: Facts) -> Plot:
 
 def picture_plot(picture: Picture, sides: tuple[str, str]) -> Plot:
     """A stencil: groups of columns down, groups of rows across, and what it adds."""
-    largest = float(np.abs(picture.table).max()) or 1.0
-    down = ["<br>".join(short(name) for name in names[:2]) for names in picture.col_names]
+    largest = largest_of(np.abs(picture.table))
+    rows, cols = map(short, sides)
+    digits = significant(largest)
+    down = ["<br>".join(short(name) for name in names[:2]) for names in picture.names]
     hover = list[list[str]]()
-    for n, names in zip(picture.col_sizes, picture.col_names, strict=True):
+    for n, names in zip(picture.col_sizes, picture.names, strict=True):
         members = "<br>".join(short(name, 60) for name in names)
-        hover.append([f"{of:,} {sides[0]} on {n:,} {sides[1]}:<br>{members}" for of in picture.row_sizes])
+        hover.append([f"{of:,} {rows} on {n:,} {cols}:<br>{members}" for of in picture.row_sizes])
     data = {
         "type": "heatmap", "z": rounded(picture.table.T), "zmin": -largest, "zmax": largest, "xgap": 1, "ygap": 1,
-        "colorscale": [[0, "$low"], [0.5, "$panel"], [1, "$high"]], "showscale": False, "texttemplate": "%{z:+.2f}",
-        "textfont": {"size": 10}, "text": hover, "hovertemplate": "%{z:+.3f} for %{text}<extra></extra>",
+        "colorscale": [[0, "$low"], [0.5, "$panel"], [1, "$high"]], "showscale": False,
+        "texttemplate": f"%{{z:+{digits}}}", "textfont": {"size": 10}, "text": hover,
+        "hovertemplate": "%{z:+.3~g} for %{text}<extra></extra>",
     }  # fmt: skip
-    across = _ticks([f"{n:,}" for n in picture.row_sizes], title=f"{sides[0]} in each group")
-    little = [short(names[0], 18) if names else "" for names in picture.col_names]
+    across = _ticks([f"{n:,}" for n in picture.row_sizes], title=f"{rows} in each group")
+    little = [short(names[0], 18) if names else "" for names in picture.names]
     narrow = {"data": [{"texttemplate": ""}], "layout": {"yaxis": {"ticktext": little}}}
     found = plot([data], 120 + 40 * len(down), across, {**_ticks(down), "autorange": "reversed"})
     return {**found, "narrow": narrow}
@@ -121,9 +126,9 @@ def groups_plot(groups: tuple[Group, ...], quality: Quality, what: str) -> Plot:
     names = [f"{group.low:,.0f}+" if group.low else "0" for group in groups]
     bars = _bars(list(range(len(names))), [group.rmse for group in groups])
     bars |= {"text": [f"{group.n:,}" for group in groups], "textposition": "none"}
-    bars["hovertemplate"] = "RMSE %{y:.3f} of %{text} entries<extra></extra>"
+    bars["hovertemplate"] = "RMSE %{y:.4~g} of %{text} entries<extra></extra>"
     line = _dotted([-0.5, len(names) - 0.5], [quality.rmse] * 2)
-    across = _ticks(names, title=f"observations that the {what} had", tickangle=0, tickfont={"size": 10})
+    across = _ticks(names, title=f"observations that the {short(what)} had", tickangle=0, tickfont={"size": 10})
     return plot([bars, line], 300, across, {"title": "RMSE"}, bargap=0.2)
 
 
@@ -135,7 +140,7 @@ def weights_plot(weights: tuple[Weight, ...]) -> Plot:
         "type": "bar", "orientation": "h", "x": [each.bytes for each in ordered], "y": list(range(len(names))),
         "marker": {"color": ["$accent" if each.ours else "$faint" for each in ordered]}, "hoverinfo": "skip",
         "text": [bytes_text(each.bytes) for each in ordered], "textposition": "inside", "insidetextanchor": "start",
-        "insidetextfont": {"color": "$panel"},
+        "insidetextfont": {"color": ["$panel" if each.ours else "$ink" for each in ordered]},
     }  # fmt: skip
     low, high = np.log10(ordered[-1].bytes), np.log10(ordered[0].bytes)
     span = {"type": "log", "range": [low - 1.5, high + 0.1], "dtick": 1, "exponentformat": "SI", "ticksuffix": "B"}
@@ -159,7 +164,7 @@ def error_plot(course: Diagnostics) -> Plot:
     return plot(data, 340, {"title": "sweep"}, {}, showlegend=len(data) > 1, legend=legend)
 
 
-def stencils_plot(values: Floats, what: str, largest: float | None = None) -> Plot:
+def stencils_plot(values: Floats, what: str, largest: float) -> Plot:
     """A quantity by sweep and stencil; by stencil alone where there was one sweep."""
     stencils = list(range(values.shape[1]))
     if len(values) == 1:
@@ -194,6 +199,17 @@ def thinned(values: Floats) -> tuple[Floats, Floats]:
     """At most so many points along the first axis: means over neighbours, and where they are."""
     parts = np.array_split(np.arange(len(values)), min(MOST_SWEEPS, len(values)))
     return np.array([part.mean() + 1 for part in parts]), np.array([values[part].mean(axis=0) for part in parts])
+
+
+def significant(largest: float) -> str:
+    """How numbers up to this one are written, in few characters.
+
+    Examples
+    --------
+    >>> significant(1.5), significant(0.0003), significant(2e9)
+    ('.2f', '.1~e', '.1~e')
+    """
+    return ".2f" if 0.05 <= largest < 1000.0 else ".1~e"
 
 
 def rounded(values: Any, digits: int = 4) -> Any:

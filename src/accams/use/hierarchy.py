@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ class Tree:
 
     def _groups(self, s: int) -> tuple[list[list[int]], list[Floats]]:
         """Labels of a stencil in groups that are alike, in the order in which they differ most, and their lines."""
-        lines, own, across = centred_lines(self.codes, s, self.side)
+        lines, own, across = self._lines[s]
         groups = merged(lines, own, across, self.branches)
         means = [own[group] @ lines[group] / own[group].sum() for group in groups]
         weighted = np.array(means) * np.sqrt(across)
@@ -127,10 +128,14 @@ class Tree:
             return self.weights
         found = np.zeros(len(self._labels))
         for s in range(len(self.codes.starts)):
-            lines, _, _ = centred_lines(self.codes, s, self.side)
+            lines = self._lines[s][0]
             towards = np.bincount(self._others[:, s], weights=lean, minlength=lines.shape[1] + 1)[: lines.shape[1]]
             found += np.append(lines @ towards, 0.0)[self._labels[:, s]]
         return found
+
+    @cached_property
+    def _lines(self) -> list[tuple[Floats, Floats, Floats]]:
+        return [centred_lines(self.codes, s, self.side) for s in range(len(self.codes.starts))]
 
     @property
     def _labels(self) -> NDArray[np.unsignedinteger]:
