@@ -63,7 +63,8 @@ class Quality:
         )
         coverage = tuple((float(level), float(share)) for level, share in found["coverage"])
         rmse, mae, of_mean = (float(found[name]) for name in ("rmse", "mae", "rmse_of_mean"))
-        new = float(found["new"][0]), float(found["new"][1])
+        rows, cols = found.get("new", (0.0, 0.0))  # not in the first files that had a quality
+        new = float(rows), float(cols)
         errors = [rmse, mae, of_mean, *(group.rmse for group in (*by_row, *by_col))]
         shares = [*new, *(x for pair in coverage for x in pair)]
         counts = [int(found["n"]), *(group.n for group in (*by_row, *by_col))]

@@ -14,7 +14,7 @@ from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.diagnostics import Diagnostics
 from accams.estimators.files import to_bytes
-from accams.estimators.quality import Quality
+from accams.estimators.quality import Group, Quality
 from accams.estimators.using import view_of
 from accams.model import file
 from accams.model.codes import Codes
@@ -243,6 +243,17 @@ def later_gains(course: Diagnostics) -> Floats:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a stencil that was never visited
         return np.asarray(np.nanmean(course.gain[len(course.gain) // 2 :], axis=0))
+
+
+def group_name(group: Group) -> str:
+    """How many observations those of a group had at least, in few letters.
+
+    Examples
+    --------
+    >>> group_name(Group(0, 1, 9, 1.0)), group_name(Group(31, 63, 9, 1.0)), group_name(Group(2047, 4095, 9, 1.0))
+    ('0', '31+', '2k+')
+    """
+    return f"{group.low / 1000:.0f}k+" if group.low >= 1000 else f"{group.low:.0f}+" if group.low else "0"
 
 
 def largest_of(values: Floats) -> float:

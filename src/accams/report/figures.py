@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accams.errors import InputError
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, largest_of, later_gains
+from accams.report.facts import Facts, Picture, group_name, largest_of, later_gains
 from accams.report.plots import significant
 from accams.use.hierarchy import Node
 
@@ -113,7 +113,7 @@ def quality(facts: Facts) -> Any:
     for ax, (groups, side) in zip(axes, parts, strict=False):
         ax.bar(range(len(groups)), [group.rmse for group in groups], color=BLUE)
         ax.axhline(found.rmse, color=GREY, linestyle=":")
-        ax.set_xticks(range(len(groups)), [f"{g.low:,.0f}+" if g.low else "0" for g in groups], fontsize=8)
+        ax.set_xticks(range(len(groups)), list(map(group_name, groups)), fontsize=8)
         ax.set(xlabel=f"observations that the {_short(side)} had", ylabel="RMSE")
     if found.coverage:
         should, do = (np.array([100.0 * each[p] for each in found.coverage]) for p in (0, 1))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.estimators.diagnostics import Diagnostics
 from accams.estimators.quality import Group, Quality
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, Weight, largest_of, later_gains
+from accams.report.facts import Facts, Picture, Weight, group_name, largest_of, later_gains
 from accams.use.hierarchy import Node
 
 Plot = dict[str, Any]
@@ -123,7 +123,7 @@ def coverage_plot(quality: Quality) -> Plot:
 
 def groups_plot(groups: tuple[Group, ...], quality: Quality, what: str) -> Plot:
     """Errors by how much data there was."""
-    names = [f"{group.low:,.0f}+" if group.low else "0" for group in groups]
+    names = list(map(group_name, groups))
     bars = _bars(list(range(len(names))), [group.rmse for group in groups])
     bars |= {"text": [f"{group.n:,}" for group in groups], "textposition": "none"}
     bars["hovertemplate"] = "RMSE %{y:.4~g} of %{text} entries<extra></extra>"
