@@ -92,15 +92,25 @@ def test_explanations_end_and_add_up_when_little_is_left(clip):
             assert abs(why.rounding) < 1e-14
 
 
-def test_models_of_observed_zeros_are_not_folded_into(tmp_path):
-    graph = Observations.from_sparse(csr_array(np.eye(8)), zeros="observed")
-    model = ACCAMS(2, 2).fit(graph)
+@pytest.mark.parametrize("kind", ["accams", "bayesian"])
+def test_someone_new_where_blanks_are_zeros(kind, tmp_path):
+    """Two crowds, each with its own half of the items; a newcomer with two likes belongs to one of them."""
+    likes = np.kron(np.eye(2), np.ones((20, 12))) * (np.random.default_rng(0).random((40, 24)) < 0.7)
+    data = Observations.from_sparse(csr_array(likes), zeros="observed", zero_weight=0.3)
+    kinds = {
+        "accams": ACCAMS(2, 2, learning_rate=1.0),
+        "bayesian": make(n_stencils=2, n_clusters=2, n_sweeps=20, noise=0.4),
+    }
+    model = kinds[kind].fit(data)
     model.save(tmp_path / "m.accams")
     for each in (model, accams.load(tmp_path / "m.accams"), model.compress(3000, verbose=False)):
-        with pytest.raises(InputError, match="fold_in knows nothing of observed zeros"):
-            each.fold_in({0: 1.0})
-        with pytest.raises(InputError, match="update knows nothing of observed zeros"):
-            each.update(graph)
+        guest = each.fold_in({0: 1.0, 5: 1.0})
+        assert all(r.col < 12 for r in guest.recommend(10))
+        assert guest.predict([3])[0] > 0.4 > 0.2 > guest.predict([20])[0]
+        new = each.fold_in({30: 1.0, 31: 1.0, 32: 1.0}, side="cols")
+        assert new.predict([35])[0] > new.predict([5])[0] + 0.2
+    taken = model.update([(40, 0), (40, 5)], [1.0, 1.0])
+    assert taken.predict([(40, 3)])[0] > taken.predict([(40, 20)])[0] + 0.2
 
 
 def test_the_ends_of_the_scale_belong_to_it():

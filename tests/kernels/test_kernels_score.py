@@ -82,7 +82,7 @@ def test_equal_scores_keep_the_order_of_columns():
     assert catalogue.best(np.array([0]), 3, catalogue.places_of(np.array([0]), None)).tolist() == [[0, 1, 2]]
 
 
-def fold_twin(codes, cols, values, noise):
+def fold_twin(codes, cols, values, noise, weights=1.0):
     """Probabilities of labels by coordinate ascent, as the formulas say it."""
     templates = [codes.template(s).astype(np.float64) for s in range(len(codes.starts))]
     frequent = [
@@ -103,7 +103,7 @@ def fold_twin(codes, cols, values, noise):
             effect = left("effect").sum() / (len(cols) + noise**2 / variance)
         for s, T in enumerate(templates):
             away = left(s)[None] - T[:-1][:, codes.cols[cols, s]]
-            score = np.log(frequent[s] / frequent[s].sum()) - (away**2).sum(axis=1) / (2 * noise**2)
+            score = np.log(frequent[s] / frequent[s].sum()) - (weights * away**2).sum(axis=1) / (2 * noise**2)
             share = np.exp(score - score.max())
             lines[s], labels[s] = share / share.sum() @ T[:-1], int(np.argmax(score))
             shares[s] = share / share.sum()
@@ -132,6 +132,25 @@ def test_new_rows(effects):
         profiles, constants = (x[u : u + 1] for x in found.in_units(sums))
         best = catalogue.best_of(profiles, constants, 30, none, None, 0.0)[0]
         np.testing.assert_allclose(mean[best], np.sort(mean)[::-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("blank", [1.0, 0.3, 1e-3])
+def test_new_rows_whose_blanks_are_zeros(blank):
+    random = np.random.default_rng(3)
+    draws = [random_sum(random, (20, 30), [(4, 3), (2, 5), (1, 1), (6, 2)]) for _ in range(2)]
+    sums, sizes = Sums(draws, [None] * 2), [5, 1, 0, 12]
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    cols = np.concatenate([random.permutation(30)[:size] for size in sizes])
+    values = random.normal(size=18)
+    found = fold(sums, 0.7, begins, cols, values, blank=blank)
+    for u in range(4):
+        part = slice(begins[u], begins[u + 1])
+        whole, weights = np.zeros(30), np.full(30, blank)
+        whole[cols[part]], weights[cols[part]] = values[part], 1.0
+        for d, codes in enumerate(draws):
+            lines, labels, _, _ = fold_twin(codes, np.arange(30), whole, 0.7, weights)
+            np.testing.assert_allclose(found.profiles[u, sums.places[d] : sums.places[d + 1]], lines, atol=1e-9)
+            assert found.labels[d][u].tolist() == labels
 
 
 def test_labels_are_drawn_by_their_probabilities():

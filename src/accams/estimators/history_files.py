@@ -25,15 +25,15 @@ def pack_history(history: Sequence[Step] | Sequence[Sweep]) -> tuple[list[str], 
     names = _names(type(history[0]))
     table = [[_number(getattr(each, name)) for name in names] for each in history]
     visits = [each.visit if isinstance(each, Step) else each.visits for each in history]
-    return names, {"history": np.array(table, np.float64), "visits": np.array(visits, np.float64)}
+    return names, {"history": _narrow(np.array(table, np.float64)), "visits": _narrow(np.array(visits, np.float64))}
 
 
 def unpack_history(names: list[str], tensors: Tensors, n_stencils: int) -> list[Step] | list[Sweep]:
     """The records again, of a model with so many stencils; refuses what no fit can have recorded."""
     table, visits = tensors["history"], tensors["visits"]
     kind: type[Step] | type[Sweep] = Step if "stencil" in names else Sweep
-    wide = visits.ndim == (2 if kind is Step else 3) and visits.shape[-1] == len(Visit._fields)
-    if names != _names(kind) or table.shape != (len(visits), len(names)) or not len(table) or not wide:
+    right = visits.ndim == (2 if kind is Step else 3) and visits.shape[-1] == len(Visit._fields)
+    if names != _names(kind) or table.shape != (len(visits), len(names)) or not len(table) or not right:
         raise ValueError("its history is cut short")
     if np.isinf(table).any() or np.isinf(visits).any():
         raise ValueError("its history makes no sense")
@@ -44,7 +44,8 @@ def unpack_history(names: list[str], tensors: Tensors, n_stencils: int) -> list[
         return steps
     if visits.shape[1] != n_stencils:
         raise ValueError("its history is of another model")
-    return [Sweep("sampling", **line, visits=x) for line, x in zip(lines, visits, strict=True)]  # type: ignore[arg-type]
+    wide = visits.astype(np.float64)
+    return [Sweep("sampling", **line, visits=x) for line, x in zip(lines, wide, strict=True)]  # type: ignore[arg-type]
 
 
 def _check_steps(steps: list[Step], n_stencils: int) -> None:
@@ -59,6 +60,12 @@ def _check_steps(steps: list[Step], n_stencils: int) -> None:
 
 def _names(kind: type[Step] | type[Sweep]) -> list[str]:
     return [each.name for each in fields(kind) if each.name not in APART]
+
+
+def _narrow(x: NDArray[np.float64]) -> NDArray[Any]:
+    """Seven digits are enough, unless numbers are too large for that."""
+    there = np.abs(x[np.isfinite(x)])
+    return x.astype(np.float32) if not there.size or there.max() < np.finfo(np.float32).max else x
 
 
 def _number(x: float | None) -> float:

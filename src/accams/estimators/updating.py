@@ -14,7 +14,7 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators.distilling import activity
 from accams.estimators.inputs import observations_of
-from accams.estimators.using import check_blanks, check_values, view_of
+from accams.estimators.using import check_values, view_of
 from accams.fit.keys import seed_of
 from accams.model.codes import Codes
 from accams.model.posterior import Draw
@@ -44,7 +44,6 @@ class Places:
 
 def updated(model: Usable, X: Any, y: ArrayLike | None, random_state: Any) -> Any:
     """What `update` of a fitted model gives."""
-    check_blanks(model, "update")
     observations = observations_of(X, y)
     if observations.weights is not None:
         raise InputError("update knows nothing of weights: pass the observations without them")
@@ -59,9 +58,9 @@ def updated(model: Usable, X: Any, y: ArrayLike | None, random_state: Any) -> An
     parts = begins, columns[observations.cols], observations.values
     view, new = view_of(model), copy.copy(model)
     one = Sums([model.stencils_.codes], [None])
-    new.stencils_ = _sum_with(model.stencils_, fold_labels(one, view.noise, *parts), places)
+    new.stencils_ = _sum_with(model.stencils_, fold_labels(one, view.noise, *parts, blank=view.blank), places)
     if view.posterior is not None:
-        folded = fold_labels(view.sums, view.noise, *parts, seed_of(random_state))
+        folded = fold_labels(view.sums, view.noise, *parts, seed_of(random_state), view.blank)
         draws = [_draw_with(draw, folded, d, places) for d, draw in enumerate(view.posterior.draws)]
         new.posterior_ = replace(view.posterior, shape=new.stencils_.shape, draws=tuple(draws))  # type: ignore[attr-defined]
     new.row_index_ = index

@@ -58,7 +58,8 @@ def view_of(model: Usable) -> View:
     low, high = model.value_range_
     noise = getattr(model, "sigma_", None) or getattr(model, "train_rmse_", None) or UNKNOWN_NOISE * (high - low)
     noise = max(float(noise), SMALLEST_NOISE * (high - low)) or 1.0
-    view = View(model.stencils_, posterior, *ids, model._bounds(), noise, seen, activity, Distilled(model))
+    blank = float(getattr(model, "zero_weight_", None) or 0.0)
+    view = View(model.stencils_, posterior, *ids, model._bounds(), noise, seen, activity, Distilled(model), blank)
     model.__dict__["_view"] = view
     return view
 
@@ -127,7 +128,6 @@ def seen_columns(
 def folded_in(model: Usable, history: Any, y: ArrayLike | None, side: str, n_draws: int) -> Guest:
     """What `fold_in` of a fitted model gives."""
     checks.whole("n_draws", n_draws, 1)
-    check_blanks(model, "fold_in")
     view = view_of(model).thin(n_draws)
     if side_of(side) == 1:
         view = view.transposed
@@ -149,14 +149,6 @@ def check_values(model: Usable, values: NDArray[np.float64]) -> None:
         raise InputError(
             f"there is a value {outside[0]:g}, but the model's values lie between {low:g} and {high:g}: bring it onto "
             "that scale"
-        )
-
-
-def check_blanks(model: Usable, what: str) -> None:
-    """Refuse models whose blanks are observed zeros: a few cells are not all that is known of a row there."""
-    if getattr(model, "zero_weight_", None) is not None:
-        raise InputError(
-            f"{what} knows nothing of observed zeros, which this model was fitted to: fit it again instead"
         )
 
 

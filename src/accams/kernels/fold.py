@@ -10,7 +10,7 @@ from accams.kernels.jit import kernel
 @kernel
 def fold_rows(
     lo, hi, begins, cols, values, col_codes, flat, starts, widths, heights, log_prior, offset, col_effects, noise,
-    effect_variance, n_passes, uniforms, profiles, first, effects, labels,
+    effect_variance, blank, cross, n_passes, uniforms, profiles, first, effects, labels,
 ):  # fmt: skip
     """Probabilities of labels for the rows [lo, hi) from their observations, stencil by stencil, again and again.
 
@@ -20,6 +20,9 @@ def fold_rows(
     observation. Results: profiles[u, first ...] = expected lines of the templates, effects[u] = the row's effect,
     labels[u] = the most probable label of each stencil; with `uniforms` (row, stencil) between 0 and 1, labels are
     drawn by them instead.
+
+    With a `blank` weight above 0, all other columns are zeros of that weight: what they add comes from cross[x, y], how
+    many columns have the column codes x and y, so that they are never gone through.
     """
     n_stencils = starts.size
     widest, highest = 1, 1
@@ -60,10 +63,12 @@ def fold_rows(
                 line, k, begin, width = profile[place : place + widths[s]], heights[s] - 1, starts[s], widths[s]
                 L[:width] = 0.0
                 N[:width] = 0.0
+                if blank > 0.0:
+                    _blank_sums(blank, offset, cross, profile, place, width, L, N)
                 for p in range(h):
                     left[p] += line[own[s, p]]
-                    L[own[s, p]] += left[p]
-                    N[own[s, p]] += 1.0
+                    L[own[s, p]] += left[p] - blank * (left[p] - values[begins[u] + p])
+                    N[own[s, p]] += 1.0 - blank
                 here = 0
                 for c in range(width):
                     if N[c] > 0.0:
@@ -96,6 +101,18 @@ def fold_rows(
                     left[p] -= line[own[s, p]]
                 place += width
                 at += heights[s]
+
+
+@kernel
+def _blank_sums(blank, offset, cross, profile, place, width, L, N):
+    """Sums over all columns, by clusters of the stencil at `place`, of zeros less what all other stencils predict."""
+    for c in range(place, place + width):
+        total = -offset * cross[c, c]
+        for q in range(cross.shape[0]):
+            if q < place or q >= place + width:
+                total -= cross[c, q] * profile[q]
+        L[c - place] = blank * total
+        N[c - place] = blank * cross[c, c]
 
 
 @kernel

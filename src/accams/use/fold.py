@@ -50,11 +50,13 @@ class Folded:
 
 
 def fold(
-    sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None
-) -> Folded:
+    sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
+    blank: float = 0.0,
+) -> Folded:  # fmt: skip
     """Rows with the observations begins[u] .. begins[u + 1], at known columns, with so much noise.
 
-    With a seed, labels are drawn by their probabilities rather than the most probable ones taken.
+    With a seed, labels are drawn by their probabilities rather than the most probable ones taken. All other columns are
+    zeros of weight `blank`.
     """
     from accams.kernels.fold import fold_rows
 
@@ -65,11 +67,12 @@ def fold(
     def run(d: int, lo: int, hi: int) -> None:
         codes = sums.codes[d]
         variance = 0.0 if codes.row_effects is None else _variance(codes.row_effects)
+        cross = sums.column_pairs(d) if blank > 0.0 else np.zeros((0, 0))
         col_effects = np.zeros(0, np.float32) if codes.col_effects is None else codes.col_effects
         fold_rows(
             lo, hi, begins, cols, values, codes.cols, codes.flat, codes.starts, codes.widths, *sums.label_priors[d],
-            codes.offset, col_effects, noise * noise, variance, PASSES, _uniforms(seed, d, labels[d].shape), profiles,
-            sums.places[d], effects[d], labels[d],
+            codes.offset, col_effects, noise * noise, variance, blank, cross, PASSES,
+            _uniforms(seed, d, labels[d].shape), profiles, sums.places[d], effects[d], labels[d],
         )  # fmt: skip
 
     if len(sums.codes) == 1:
@@ -81,15 +84,16 @@ def fold(
 
 
 def fold_labels(
-    sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None
-) -> Folded:
+    sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
+    blank: float = 0.0,
+) -> Folded:  # fmt: skip
     """The same without profiles, which many rows have no room for: some rows at a time, labels as narrow as they go."""
     parts = list[Folded]()
     for number, lo in enumerate(range(0, len(begins) - 1, ROWS_AT_ONCE)):
         some = begins[lo : lo + ROWS_AT_ONCE + 1]
         own = slice(int(some[0]), int(some[-1]))
         key = None if seed is None else seed + (number << 64)
-        found = fold(sums, noise, some - some[0], cols[own], values[own], key)
+        found = fold(sums, noise, some - some[0], cols[own], values[own], key, blank)
         labels = [each.astype(codes.rows.dtype) for each, codes in zip(found.labels, sums.codes, strict=True)]
         parts.append(Folded(found.profiles[:, :0], found.constants, labels))
     together = [np.concatenate(each) for each in zip(*(part.labels for part in parts), strict=True)]

@@ -41,7 +41,8 @@ class Guest:
         if len(np.unique(positions)) < len(positions):
             raise InputError("a column comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
-        return cls(view, fold(view.sums, view.noise, begins, positions, values), positions, values)
+        folded = fold(view.sums, view.noise, begins, positions, values, blank=view.blank)
+        return cls(view, folded, positions, values)
 
     @property
     def columns(self) -> NDArray[Any]:

@@ -18,6 +18,7 @@ Positions = NDArray[np.int64]
 GROUPS = 32  # of stencils that are looked up at a time: their tables stay in the fastest memory
 ENTRIES = 256  # at most in the table of a group, unless one stencil alone has more
 TOP = 2.0**29  # scores in units are at most so large
+KEPT_PAIRS = 64  # sums whose tables of column codes are kept
 PROFILE_BYTES = 1 << 24  # of the profiles of a batch of rows
 
 
@@ -57,6 +58,24 @@ class Sums:
         from accams.use.fold import label_priors
 
         return [label_priors(each) for each in self.codes]
+
+    def column_pairs(self, d: int) -> Floats:
+        """How many columns have each two of a sum's column codes, counted through over its stencils."""
+        from accams.kernels.encode import cross_weights
+
+        if d not in self._pairs:
+            codes = self.codes[d]
+            first = np.cumsum([0, *codes.widths.tolist()])
+            out = np.zeros((first[-1], first[-1]))
+            cross_weights(codes.cols[:-1], first, np.ones(len(codes.cols) - 1), out)
+            if len(self.codes) > KEPT_PAIRS:
+                return out + out.T
+            self._pairs[d] = out + out.T
+        return self._pairs[d]
+
+    @cached_property
+    def _pairs(self) -> dict[int, Floats]:
+        return {}
 
     def _largest(self, codes: Codes) -> float:
         """The largest score that there can be, without the offset that all sums have in common."""

@@ -38,6 +38,8 @@ class View:
         How many observations rows and columns had, about.
     distil : function
         Makes one small stencil sum of many draws, by which they explain themselves.
+    blank : float
+        Weight of cells that are not stored, where those are observed zeros.
     """
 
     stencils: StencilSum
@@ -49,6 +51,7 @@ class View:
     seen: Seen | None
     activity: tuple[Floats, Floats] | None
     distil: Callable[[], StencilSum]
+    blank: float = 0.0
 
     @cached_property
     def sums(self) -> Sums:
@@ -97,7 +100,16 @@ class View:
             posterior = Posterior(posterior.shape[::-1], tuple(draws), posterior.noise)
         stencils, activity = self.stencils.transposed(), None if self.activity is None else self.activity[::-1]
         return View(
-            stencils, posterior, self.cols, self.rows, self.clip, self.noise, None, activity, self._distil_turned
+            stencils,
+            posterior,
+            self.cols,
+            self.rows,
+            self.clip,
+            self.noise,
+            None,
+            activity,
+            self._distil_turned,
+            self.blank,
         )
 
     @property
