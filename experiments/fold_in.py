@@ -5,6 +5,7 @@ predicted. Beside it: the average user, item means, the same model fitted with t
 which solves for a new user's vector (`pip install lenskit`; the best of a few settings, chosen by the test error).
 
 Run: python experiments/fold_in.py [--set ml-100k|ml-1m] [--folder DIR]       (DIR keeps the models between runs)
+     python experiments/fold_in.py --time MODEL             (only the times, for a model with draws that was saved)
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +30,7 @@ from export import lines
 import accams
 from accams import BayesianACCAMS
 
+TIMED = (5, 20, 100, 165)  # the last is the average of MovieLens 1M
 HISTORIES = (5, 20, None)  # ratings of each new user that are known; None: all but those to predict
 SMALL = 50_000  # bytes
 LENSKIT = [(features, regularisation) for features in (8, 20, 50) for regularisation in (0.05, 0.1, 0.2)]
@@ -138,11 +141,37 @@ def methods_of(split: Split, most: int | None, files: list[Path | None]) -> dict
     return methods
 
 
+def print_times(path: Path) -> None:
+    """How long folding in takes, by how many ratings are known; films are drawn by how often they were rated."""
+    whole = accams.load(path)
+    models = {"32 draws": whole, "50 KB": whole.compress(SMALL, verbose=False)}
+    random, ids, weights = np.random.default_rng(0), whole.col_index_.ids, whole.activity_[1]
+    rows = []
+    for size in TIMED:
+        row = [str(size)]
+        for model in models.values():
+            times = []
+            for _ in range(40):
+                films = ids[random.choice(len(ids), size, replace=False, p=weights / weights.sum())].tolist()
+                history = dict(zip(films, random.integers(1, 6, size).astype(float).tolist(), strict=True))
+                began = perf_counter()
+                model.fold_in(history)
+                times.append(perf_counter() - began)
+            row.append(f"{1e3 * median(times[5:]):.2f} ms")
+        rows.append(row)
+    print(table(["ratings known", *models], rows))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="ml-100k")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--time", type=Path, metavar="MODEL")
     given = parser.parse_args()
+    if given.time is not None:
+        print_times(given.time)
+        print(machine())
+        return
     use_local_data()
     files = [given.folder and given.folder / f"{given.set}-{which}.accams" for which in ("without", "with")]
     rows = []

@@ -28,7 +28,7 @@ def fold_rows(
     widest, highest = 1, 1
     for s in range(n_stencils):
         widest, highest = max(widest, widths[s]), max(highest, heights[s])
-    L, N, score, present = np.empty(widest), np.empty(widest), np.empty(highest), np.empty(widest, np.int64)
+    L, N, score, present = np.empty(widest), np.empty(profiles.shape[1]), np.empty(highest), np.empty(widest, np.int64)
     for u in range(lo, hi):
         h = begins[u + 1] - begins[u]
         left = np.empty(h)
@@ -46,8 +46,10 @@ def fold_rows(
             average = starts[s] + (heights[s] - 1) * widths[s]
             for c in range(widths[s]):
                 profile[place + c] = flat[average + c]
+                N[place + c] = blank * cross[place + c, place + c] if blank > 0.0 else 0.0
             for p in range(h):
                 left[p] -= profile[place + own[s, p]]
+                N[place + own[s, p]] += 1.0 - blank
             place += widths[s]
         effects[u] = 0.0
         for step in range(n_passes):
@@ -62,16 +64,20 @@ def fold_rows(
             for s in range(n_stencils):
                 line, k, begin, width = profile[place : place + widths[s]], heights[s] - 1, starts[s], widths[s]
                 L[:width] = 0.0
-                N[:width] = 0.0
                 if blank > 0.0:
-                    _blank_sums(blank, offset, cross, profile, place, width, L, N)
-                for p in range(h):
-                    left[p] += line[own[s, p]]
-                    L[own[s, p]] += left[p] - blank * (left[p] - values[begins[u] + p])
-                    N[own[s, p]] += 1.0 - blank
+                    _blank_sums(blank, offset, cross, profile, place, width, L)
+                    for p in range(h):
+                        x = left[p] + line[own[s, p]]
+                        left[p] = x
+                        L[own[s, p]] += x - blank * (x - values[begins[u] + p])
+                else:
+                    for p in range(h):
+                        x = left[p] + line[own[s, p]]
+                        left[p] = x
+                        L[own[s, p]] += x
                 here = 0
                 for c in range(width):
-                    if N[c] > 0.0:
+                    if N[place + c] > 0.0:
                         present[here] = c
                         here += 1
                 best = -np.inf
@@ -80,7 +86,7 @@ def fold_rows(
                     for q in range(here):
                         c = present[q]
                         t = flat[begin + a * width + c]
-                        total += (N[c] * t - 2.0 * L[c]) * t
+                        total += (N[place + c] * t - 2.0 * L[c]) * t
                     score[a] = log_prior[at + a] - 0.5 * total / noise
                     if score[a] > best:
                         best, labels[u, s] = score[a], a
@@ -104,7 +110,7 @@ def fold_rows(
 
 
 @kernel
-def _blank_sums(blank, offset, cross, profile, place, width, L, N):
+def _blank_sums(blank, offset, cross, profile, place, width, L):
     """Sums over all columns, by clusters of the stencil at `place`, of zeros less what all other stencils predict."""
     for c in range(place, place + width):
         total = -offset * cross[c, c]
@@ -112,7 +118,6 @@ def _blank_sums(blank, offset, cross, profile, place, width, L, N):
             if q < place or q >= place + width:
                 total -= cross[c, q] * profile[q]
         L[c - place] = blank * total
-        N[c - place] = blank * cross[c, c]
 
 
 @kernel
