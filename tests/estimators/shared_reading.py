@@ -1,4 +1,4 @@
-"""What every model tells about itself: likeness, explanations, a tree. Part of `shared_use.UseTests`."""
+"""What every model tells about itself: likeness, explanations, a tree, a report. Part of `shared_use.UseTests`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+
+import accams
+from accams import InputError
 
 
 class ReadingTests:
@@ -118,3 +121,26 @@ class ReadingTests:
         assert nested["size"] == root.size
         assert nested["children"][0]["members"][0] == root.children[0].members[0].upper()
         json.dumps(nested)
+
+    def test_quality(self, model: Any) -> None:
+        pairs = [("user 00", "item 00"), ("user 01", "item 02"), ("nobody", "item 03")]
+        found = model.quality(pairs, [3.0, 4.0, 2.0])
+        assert found.rmse == pytest.approx(np.sqrt(np.mean((model.predict(pairs) - [3.0, 4.0, 2.0]) ** 2)))
+        assert found.new == pytest.approx((1 / 3, 0.0))
+        assert bool(found.coverage) == hasattr(model, "posterior_")
+
+    def test_diagnostics(self, model: Any) -> None:
+        if type(model).__name__ == "StencilModel":
+            with pytest.raises(InputError, match="does not know how it was fitted"):
+                model.diagnostics()
+            return
+        found = model.diagnostics()
+        assert found.entropy.shape == (len(found.rmse), len(model.stencils_), 2)
+        assert (found.entropy >= 0.0).all()
+        assert ((found.changed >= 0.0) & (found.changed <= 1.0)).all()
+
+    def test_a_report(self, model: Any) -> None:
+        facts = accams.report.gather(model)
+        assert facts.shape == model.stencils_.shape
+        assert [len(alike) for _, alike in facts.similar] == [5] * 8
+        assert 'id="tree"' in accams.report.page.html(facts, "model", "")
