@@ -99,7 +99,8 @@ class UseTests(ReadingTests):
         assert sorted(found.cols) == sorted(among)
 
     def test_more_than_there_are(self, model: Any) -> None:
-        found = model.recommend(["user 03", "user 04"], 1000)
+        with pytest.warns(UserWarning, match="n=1,000 is more than the 39 columns of this model: there are no more"):
+            found = model.recommend(["user 03", "user 04"], 1000)
         left = [len(model.col_index_) - len(SEEN[user]) for user in ("user 03", "user 04")]
         assert pd.Series(found.rows).value_counts()[["user 03", "user 04"]].tolist() == left
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -255,8 +256,15 @@ def main(
     """Nothing to do before the commands."""
 
 
+def _show_warning(message: Warning | str, *_: object) -> None:
+    from rich.console import Console
+
+    Console(stderr=True).print("[bold yellow]warning:[/] ", message, sep="", highlight=False, soft_wrap=True)
+
+
 def run() -> None:
-    """Run the command line; an error that was meant is shown as one sentence."""
+    """Run the command line; an error or a warning that was meant is shown as one sentence."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         app()
     except AccamsError as error:

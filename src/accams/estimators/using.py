@@ -28,7 +28,7 @@ from accams.model.stencils import StencilSum
 from accams.use.explain import Explanation, explain
 from accams.use.guest import Guest
 from accams.use.hierarchy import Node, Tree, telling
-from accams.use.ids import as_ids, known
+from accams.use.ids import as_ids, check_number, known
 from accams.use.recommend import recommend
 from accams.use.scoring import Catalogue, Seen
 from accams.use.similar import MEASURES, likeness
@@ -84,9 +84,9 @@ def recommendations(
     return_std: bool, quantile: float | None,
 ) -> Any:  # fmt: skip
     """What `recommend` of a fitted model gives."""
-    checks.whole("n", n, 1)
     checks.one_of("unknown", unknown, ("error", "average"))
     view = view_of(model)
+    check_number(n, len(view.cols), "columns")
     if isinstance(user, Guest):
         if seen is not None:
             raise InputError("a guest's history is known: pass no seen")
@@ -171,10 +171,10 @@ def history_of(history: Any, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray
 
 def most_similar(model: Usable, which: Any, n: int, side: str, by: str, candidates: Any) -> list[tuple[Any, float]]:
     """What `similar` of a fitted model gives."""
-    checks.whole("n", n, 1)
     checks.one_of("by", by, MEASURES)
     axis, view = side_of(side), view_of(model)
     index = (view.rows, view.cols)[axis]
+    check_number(n, len(index), ("rows", "columns")[axis])
     position = known(index, as_ids([which]), ("row", "column")[axis])
     catalogue = _alike(model, view, axis, by)
     if candidates is not None:

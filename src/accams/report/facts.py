@@ -202,7 +202,7 @@ def _similar(
     asked: Sequence[Any] = ids[np.argsort(-weights, kind="stable")[:ASKED]].tolist()
     found = []
     for x in asked:
-        alike = model.similar(x, SIMILAR, candidates=among)
+        alike = model.similar(x, min(SIMILAR, len(ids)), candidates=among)
         found.append((name(x), tuple((name(y), score) for y, score in alike)))
     return tuple(found)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.errors import InputError
 from accams.use.explain import Explanation, explain
 from accams.use.fold import Folded, fold
-from accams.use.ids import as_ids, known
+from accams.use.ids import as_ids, check_number, known
 from accams.use.recommend import Recommendations, chosen
 from accams.use.scoring import Catalogue, Floats, Positions, Seen
 from accams.use.view import View
@@ -67,9 +67,8 @@ class Guest:
         quantile: float | None = None,
     ) -> Recommendations:  # fmt: skip
         """The best columns, as `recommend` of the model gives them; what is in the history is left out."""
-        if not isinstance(n, (int, np.integer)) or n < 1:
-            raise InputError(f"n must be a whole number of at least 1, not {n!r}")
         view = self.view
+        check_number(n, len(view.cols), "columns")
         lower = view.check_order(return_std, quantile)
         places = None if candidates is None else np.unique(known(view.cols, as_ids(candidates), "column"))
         catalogue = view.catalogue if places is None else Catalogue.of(view.sums, places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_left
 from difflib import get_close_matches
 from typing import Any
@@ -14,6 +15,7 @@ from accams.errors import InputError
 from accams.use.scoring import Positions
 
 NEAR = 3
+USUAL = 10  # that are asked for where the user does not say
 LOOKED_AT = 200  # ids beside the place where an unknown one would stand, by which near ones are found
 
 
@@ -44,6 +46,14 @@ def known(index: Index, ids: NDArray[Any], what: str) -> Positions:
         wrong = np.asarray(ids, object)[int(np.argmax(positions < 0))]
         raise InputError(f"there is no {what} {wrong!r} in this model{_advice(index, wrong)}")
     return positions
+
+
+def check_number(n: Any, most: int, what: str) -> None:
+    """Refuse what is no number; warn that there are not so many (the usual ten may always be asked for)."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+        raise InputError(f"n must be a whole number of at least 1, not {n!r}")
+    if n > max(most, USUAL):
+        warnings.warn(f"n={n:,} is more than the {most:,} {what} of this model: there are no more", stacklevel=4)
 
 
 def _advice(index: Index, wrong: Any) -> str:
