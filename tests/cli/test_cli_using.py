@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import done_well, invoked, refusal
+from command_line import accams_command, done_well, invoked, refusal
 
 import accams
 
@@ -134,3 +134,9 @@ def test_a_small_file_does_not_know_who_is_active(posterior, tmp_path):
 
 def test_a_file_that_does_not_tell_what_was_seen(numbered):
     assert "pass seen=" in refusal("recommend", numbered, "3")
+
+
+def test_a_warning_is_one_sentence(numbered):
+    done = accams_command("recommend", numbered, "1", "-n", "500", "--include-seen")
+    assert done.returncode == 0
+    assert done.stderr.strip() == "warning: n=500 is more than the 8 columns of this model: there are no more"

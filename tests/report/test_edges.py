@@ -85,6 +85,17 @@ def test_what_the_model_does_not_know_is_told() -> None:
     assert "67 % of them are of users that the model does not know" in text
 
 
+def test_without_arviz_chains_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = bayes(n_chains=2, n_sweeps=12).fit(MATRIX)
+    assert "effective draws" in accams.report.page.html(accams.report.gather(model), "m", "")
+
+    def missing(_: Any) -> None:
+        raise accams.InputError("to_arviz needs ArviZ")
+
+    monkeypatch.setattr(accams.Posterior, "to_arviz", missing)
+    assert "effective draws" not in accams.report.page.html(accams.report.gather(model), "m", "")
+
+
 def test_one_chain_is_not_judged() -> None:
     text = accams.report.page.html(accams.report.gather(MODELS["one chain"]()), "m", "")
     assert "too few sweeps, to tell" in text

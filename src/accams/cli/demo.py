@@ -113,7 +113,7 @@ def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table
 
 
 def _guest(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
-    """What someone new would like, who is known by three ratings."""
+    """What someone new would like, who is known by a few ratings."""
     rated = {next(x for x in popular if titles[x].startswith(title)): stars for title, stars in RATED.items()}
     found = model.fold_in(rated).recommend(4, candidates=popular)
     liked, not_liked = (", ".join(x for x in RATED if (RATED[x] > 3) == good) for good in (True, False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +87,6 @@ class Facts:
     blanks: bool
     shape: tuple[int, int]
     sides: tuple[str, str]
-    value_range: tuple[float, float]
     n_observed: int | None
     n_stencils: int
     n_draws: int | None
@@ -129,7 +128,6 @@ def gather(
         blanks=getattr(model, "zero_weight_", None) is not None,
         shape=model.stencils_.shape,
         sides=("users", "items") if fields is None else (_plural(fields[0]), _plural(fields[1])),
-        value_range=model.value_range_,
         n_observed=None if seen is None else len(seen.columns),
         n_stencils=len(model.stencils_),
         n_draws=None if posterior is None else len(posterior),
@@ -199,7 +197,7 @@ def _similar(
 ) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
     """The most active columns, each with those that are most like it among the more active ones."""
     among = _worth_naming(weights, ids)
-    asked: Sequence[Any] = ids[np.argsort(-weights, kind="stable")[:ASKED]].tolist()
+    asked: list[Any] = ids[np.argsort(-weights, kind="stable")[:ASKED]].tolist()
     found = []
     for x in asked:
         alike = model.similar(x, min(SIMILAR, len(ids)), candidates=among)
@@ -260,3 +258,14 @@ def largest_of(values: Floats) -> float:
     """The largest number that is one, for the end of a scale; 1 if there is none above 0."""
     there = values[np.isfinite(values)]
     return float(there.max()) if there.size and there.max() > 1e-9 else 1.0
+
+
+def significant(largest: float) -> str:
+    """The format in which numbers up to this one are written, in few characters.
+
+    Examples
+    --------
+    >>> significant(1.5), significant(0.0003), significant(2e9)
+    ('.2f', '.1e', '.1e')
+    """
+    return ".2f" if 0.05 <= largest < 1000.0 else ".1e"

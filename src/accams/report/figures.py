@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from accams.errors import InputError
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, group_name, largest_of, later_gains
-from accams.report.plots import significant
+from accams.report.facts import Facts, Picture, group_name, largest_of, later_gains, significant
 from accams.use.hierarchy import Node
 
 Floats = NDArray[np.float64]
@@ -86,7 +85,7 @@ def stencils(facts: Facts) -> Any:
 def _draw_picture(ax: Any, picture: Picture, sides: tuple[str, str]) -> None:
     table = picture.table.T
     largest = largest_of(np.abs(table))
-    digits = significant(largest).replace("~", "")
+    digits = significant(largest)
     ax.imshow(table, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
     for (p, q), value in np.ndenumerate(table):
         colour = "white" if abs(value) > 0.6 * largest else "#1c2330"

@@ -119,7 +119,7 @@ def html(facts: Facts, name: str, library: str) -> str:
         f'<header><h1>{escape(name)}</h1><button id="theme" type="button">light / dark</button></header>'
         "<noscript><p>The figures of this page need JavaScript.</p></noscript>"
         f"<p>{_introduction(facts)}</p><nav>{links}</nav>{_tiles(facts)}{''.join(page.parts)}"
-        f'<p class="soft">Made by accams {__version__}.</p></main>\n'
+        f'<p class="soft">Made by accams {__version__} of a model of the class {facts.kind}.</p></main>\n'
         f'<script type="application/json" id="figures">{figures}</script>\n'
         f"<script>{library}</script>\n<script>{script}</script></body></html>\n"
     )

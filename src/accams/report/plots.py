@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.estimators.diagnostics import Diagnostics
 from accams.estimators.quality import Group, Quality
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, Weight, group_name, largest_of, later_gains
+from accams.report.facts import Facts, Picture, Weight, group_name, largest_of, later_gains, significant
 from accams.use.hierarchy import Node
 
 Plot = dict[str, Any]
@@ -199,17 +199,6 @@ def thinned(values: Floats) -> tuple[Floats, Floats]:
     """At most so many points along the first axis: means over neighbours, and where they are."""
     parts = np.array_split(np.arange(len(values)), min(MOST_SWEEPS, len(values)))
     return np.array([part.mean() + 1 for part in parts]), np.array([values[part].mean(axis=0) for part in parts])
-
-
-def significant(largest: float) -> str:
-    """How numbers up to this one are written, in few characters.
-
-    Examples
-    --------
-    >>> significant(1.5), significant(0.0003), significant(2e9)
-    ('.2f', '.1~e', '.1~e')
-    """
-    return ".2f" if 0.05 <= largest < 1000.0 else ".1~e"
 
 
 def rounded(values: Any, digits: int = 4) -> Any:
