@@ -41,6 +41,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from accams import report as report
+    from accams import theory as theory
     from accams.data.observations import Observations, memory_estimate
     from accams.errors import InputError, ModelFileError
     from accams.estimators.accams import ACCAMS
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "report":
-        return importlib.import_module("accams.report")
+    if name in ("report", "theory"):
+        return importlib.import_module(f"accams.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'accams' has no attribute {name!r}")
