@@ -9,11 +9,11 @@ import argparse
 from statistics import median
 
 import numpy as np
-from common import machine, table
 
 from accams import BayesianACCAMS
 from accams.data.observations import Observations
 from accams.data.planted import planted_stencils
+from common import machine, table
 
 SWEEPS = 25
 

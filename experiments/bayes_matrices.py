@@ -11,11 +11,11 @@ import argparse
 from time import perf_counter
 
 import numpy as np
-from common import machine, table, use_local_data
 
 from accams import ACCAMS, BayesianACCAMS
 from accams.data import datasets
 from accams.data.observations import Observations
+from common import machine, table, use_local_data
 
 MOST = 400_000  # cells of a kind that are looked at
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import ROOT, table, use_local_data
 
 from accams.data import datasets
 from accams.data.observations import Observations
@@ -27,6 +26,7 @@ from accams.data.splits import random_split
 from accams.estimators.bayes_settings import setup_of
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.fit.chains import Chains
+from common import ROOT, table, use_local_data
 
 HERE = Path(__file__).resolve().parent
 SHARES = (0.1, 0.16, 0.25, 0.32, 0.4, 0.5, 0.63, 0.8)  # noise variance as a share of the data's

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+
+from paper.pages import table
+
+__all__ = ["machine", "ratio", "seconds", "table", "use_local_data"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,13 +40,6 @@ def ratio(one: Callable[[], object], other: Callable[[], object], repeats: int =
     """Median times of two pieces of work done in turn, and the median of their ratios (noise hits both alike)."""
     pairs = [(seconds(one, 5), seconds(other, 5)) for _ in range(repeats)]
     return median(a for a, _ in pairs), median(b for _, b in pairs), median(a / b for a, b in pairs)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += ["| " + " | ".join(str(x) for x in row) + " |" for row in rows]
-    return "\n".join(lines)
 
 
 def machine(*packages: str) -> str:

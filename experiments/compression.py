@@ -4,7 +4,7 @@ MovieLens 1M: one posterior mean for all (`BayesianACCAMS()` on the seed-0 90:10
 the rival a truncated SVD of that mean with the same weights, its factors scalar-quantised at 4, 5, 6 or 8 bits (each
 column over its range, outliers cut or not) and entropy-coded as our labels are. The rival's best setting of a size is
 chosen by the test error itself, and its header is not counted.
-Faces: the same of the matrix itself, without weights, and beside it what else `compression_rivals.py` knows.
+Faces: the same of the matrix itself, without weights, and beside it what else `rivals/compression.py` knows.
 
 Run: python experiments/compression.py movielens [--model FILE]      (FILE keeps the posterior between runs)
      python experiments/compression.py faces
@@ -21,9 +21,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "accuracy"))
 
-from common import machine, table, use_local_data
-from compression_rivals import Point, best, face_rivals, quantised_svds
-
 import accams
 from accams import BayesianACCAMS
 from accams.data import datasets
@@ -32,6 +29,8 @@ from accams.fit.distill import distill
 from accams.fit.target import of_matrix, of_mean
 from accams.model import file
 from accams.threads import Threads
+from common import machine, table, use_local_data
+from rivals.compression import Point, best, face_rivals, quantised_svds
 
 FILM_SIZES = (10, 16, 33, 60, 90, 150, 300)  # thousand bytes
 FACE_SIZES = (20, 50, 100, 200, 400, 700, 1000)
@@ -90,7 +89,7 @@ def faces() -> None:
         small = distill(target, size, NONE)
         took = perf_counter() - began
         bytes_, error = len(file.to_bytes(small)), float(np.sqrt(np.mean((small.dense() - matrix) ** 2)))
-        equal = min((each.size for each in rivals["quantised SVD"] if each.error <= error), default=0) / bytes_
+        equal = min((each.size for each in rivals["quantised SVD"] if each.error <= error), default=np.nan) / bytes_
         others = [f"{best(points, size).error:.2f}" for points in rivals.values()]
         rows.append([size // 1000, f"{error:.2f}", f"{bytes_:,}", len(small), *others, f"{equal:.2f}", f"{took:.0f}"])
         print(*rows[-1], flush=True)

@@ -6,9 +6,9 @@ Run: python experiments/density.py
 from __future__ import annotations
 
 import numpy as np
-from common import machine, ratio, table
 
 from accams import ACCAMS, Observations
+from common import machine, ratio, table
 
 ROWS, COLS = 1500, 1200
 

@@ -24,11 +24,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "accuracy"))
 
-from common import machine, table, use_local_data
-from export import lines
-
 import accams
 from accams import BayesianACCAMS
+from common import machine, table, use_local_data
+from export import lines
 
 TIMED = (5, 20, 100, 165)  # the last is the average of MovieLens 1M
 HISTORIES = (5, 20, None)  # ratings of each new user that are known; None: all but those to predict

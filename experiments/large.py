@@ -15,10 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import machine, table
-
 from accams import BayesianACCAMS
 from accams.data.planted import planted_stencils
+from common import machine, table
 
 SHAPE, OBSERVATIONS = (480_189, 17_770), 5_000_000
 

@@ -15,10 +15,10 @@ from time import perf_counter
 from zipfile import ZipFile
 
 import numpy as np
-from common import machine, table, use_local_data
 
 from accams import ACCAMS
 from accams.data.splits import permutation_test_positions
+from common import machine, table, use_local_data
 
 FILES = {"100k": ("ml-100k.zip", "ml-100k/u.data", "\t"), "1m": ("ml-1m.zip", "ml-1m/ratings.dat", "::")}
 

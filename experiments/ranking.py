@@ -18,12 +18,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from common import machine, table, use_local_data
 from scipy import sparse
 
 from accams import ACCAMS, BayesianACCAMS, Observations, metrics
 from accams.data import datasets
 from accams.data.splits import leave_out
+from common import machine, table, use_local_data
 
 N = 10
 

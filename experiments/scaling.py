@@ -10,10 +10,9 @@ import subprocess
 import sys
 from time import perf_counter
 
-from common import machine, table
-
 from accams import ACCAMS, memory_estimate
 from accams.data.planted import planted_stencils
+from common import machine, table
 
 
 def one(millions: int) -> None:

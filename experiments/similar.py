@@ -16,12 +16,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent / "accuracy"))
 
 import numpy as np
-from common import machine, table, use_local_data
-from export import lines
 
 import accams
 from accams.data.splits import permutation_test_positions
 from accams.data.titles import read_titles
+from common import machine, table, use_local_data
+from export import lines
+from paper.hierarchy import short
 
 FILMS = {
     260: "Star Wars IV", 858: "The Godfather", 1: "Toy Story", 2571: "The Matrix", 1214: "Alien",
@@ -63,15 +64,6 @@ def main() -> None:
         for depth, node in model.hierarchy(3, candidates=active).walk():
             print(f"{'    ' * depth}{node.size:,}: {', '.join(short(titles[x]) for x in node.members[:NAMED])}")
     print(machine())
-
-
-def short(title: str) -> str:
-    """Without the year, and with the article in front."""
-    name = title.rsplit(" (", 1)[0]
-    for article in ("The", "A", "An"):
-        if name.endswith(f", {article}"):
-            return f"{article} {name.removesuffix(f', {article}')}"
-    return name
 
 
 if __name__ == "__main__":

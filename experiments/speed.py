@@ -12,7 +12,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from common import machine, ratio, use_local_data
 
 from accams.data import datasets
 from accams.data.observations import Observations
@@ -21,6 +20,7 @@ from accams.engine.choose import make_engine
 from accams.engine.rules import Nearest
 from accams.fit.gibbs import Chain
 from accams.fit.priors import Priors, Sampler
+from common import machine, ratio, use_local_data
 
 K = 10
 

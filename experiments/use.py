@@ -18,12 +18,12 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
-from common import machine, seconds
 
 from accams import StencilSum
 from accams.data.ids import Index
 from accams.estimators.small import StencilModel
 from accams.model.stencils import Stencil
+from common import machine, seconds
 
 ROWS, COLS, STENCILS, CLUSTERS = 480_189, 17_770, 125, 10
 PAIRS, RANK, BLOCK = 10_000_000, 50, 1 << 16

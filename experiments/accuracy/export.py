@@ -1,4 +1,4 @@
-"""Write the ratings that `rivals.py` reads: an NPZ file a data set, with rows, cols and values as the file orders them.
+"""Write the ratings that `libraries.py` reads: an NPZ file a data set, with rows, cols and values in file order.
 
 The order matters: the split of a seed is a permutation of the lines of the original file, as in `movielens.py`, while
 accams keeps observations in row order. Positions are those of the accams loader, and the cells and splits are
@@ -20,12 +20,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import movielens
-from common import use_local_data
-from rivals import test_positions
-
 from accams import Observations
 from accams.data import datasets
 from accams.data.splits import permutation_test_positions
+from common import use_local_data
+from libraries import test_positions
 
 SETS = ("ml-100k", "ml-1m", "jester")
 SEEDS = (0, 1, 2)
@@ -54,7 +53,7 @@ def check_cells(obs: Observations, rows: np.ndarray, cols: np.ndarray, values: n
 
 
 def check_splits(pairs: np.ndarray, rows: np.ndarray, cols: np.ndarray, obs: Observations) -> None:
-    """The test cells of `rivals.py` are those of `movielens.py`, which cuts the lines of the file."""
+    """The test cells of `libraries.py` are those of `movielens.py`, which cuts the lines of the file."""
     for seed in SEEDS:
         ours = pairs[permutation_test_positions(len(pairs), 0.1, seed)]
         rival = test_positions(len(rows), seed)

@@ -1,4 +1,4 @@
-"""Test accuracy of BayesianACCAMS on the splits of `rivals.py`, kept in ours.csv; prints it beside rivals.csv.
+"""Test accuracy of BayesianACCAMS on the splits of `libraries.py`, kept in ours.csv; prints it beside rivals.csv.
 
 Every run is `BayesianACCAMS(**setting)` fitted to nine tenths of a data set and asked for the other tenth through
 `predict`, as a user would. `--setting` takes parameters as JSON; `--paper` starts from `BayesianACCAMS.paper()`.
@@ -21,12 +21,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from common import table, use_local_data
-from export import SEEDS, SETS, lines
-
 from accams import BayesianACCAMS, __version__
 from accams.data.splits import permutation_test_positions
 from accams.threads import available_cores
+from common import table, use_local_data
+from export import SEEDS, SETS, lines
 
 HERE = Path(__file__).resolve().parent
 RIVALS = {"svdpp": "SVD++", "svd": "SVD", "myfm": "myFM"}

@@ -20,7 +20,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from rivals import Job, Part, one_hot, parts, score
+
+from libraries import Job, Part, one_hot, parts, score
 
 JOB = Job("ml-1m", 0, "myfm")
 CHAINS = 2

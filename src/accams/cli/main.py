@@ -234,6 +234,38 @@ def compress(
 
 
 @app.command()
+def reproduce(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="table, prediction, training-error, faces, graph, hierarchy, similar, face-images, analysis, bounds, "
+            "or all (the default).",
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the data sets; by default $ACCAMS_DATA, else they are downloaded."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures, pages and finished runs.")] = Path(
+        "reproduced"
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small data and short curves: all of it in 20 minutes on two cores.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(help="Runs at a time, each on its share of the cores (times suffer).")] = 1,
+) -> None:
+    """Repeat the paper's evaluation on your machine, ours beside every rival (needs `accams[bench,plot]`).
+
+    Each study leaves a table (CSV), figures (PNG and SVG) and a page (Markdown). Finished runs are kept and not
+    repeated: after Ctrl-C the same command goes on. For example: [bold]accams reproduce faces graph --quick[/]
+    """
+    from accams.cli.reproduce import reproduce_paper
+
+    raise typer.Exit(0 if reproduce_paper(what or [], data, out, quick, jobs) else 1)
+
+
+@app.command()
 def doctor() -> None:
     """Check the installation: versions, cores, compiled kernels, optional parts."""
     from accams.cli.doctor import examine

@@ -4,7 +4,7 @@ Stands alone: it needs numpy, scipy, myfm 0.4.0 and scikit-surprise 1.1.5, not a
 The split of a seed is `default_rng(seed).permutation(E)` over the ratings in the order of the file, its first tenth
 the test. Predictions are clipped to the range of the training part.
 
-Run: python rivals.py --data DIR --out rivals.csv --cache DIR --jobs 16        (--quick: a check of a few seconds)
+Run: python libraries.py --data DIR --out rivals.csv --cache DIR --jobs 16        (--quick: a check of a few seconds)
 
 Every job (one method, setting, data set, seed and chain) is one single-threaded process; its predictions stay in the
 cache, so a run that was stopped goes on where it was. The CSV has a line where all jobs of a line are done; lines of
@@ -227,7 +227,7 @@ def rows_of(jobs: Sequence[Job], data: Path, cache: Path) -> list[Row]:
     if len(jobs) > 1:
         scores[len(jobs)] = np.array(score(np.mean(predictions, axis=0), *part))
     seconds = f"{np.mean([one['seconds'] for one in found]):.1f}"
-    command = "rivals.py --sets {} --seeds {} --methods {}".format(*jobs[0].key) + f" --chains {len(jobs)}"
+    command = "libraries.py --sets {} --seeds {} --methods {}".format(*jobs[0].key) + f" --chains {len(jobs)}"
     last = (seconds, str(found[0]["version"]), command)
     lines = [(*jobs[0].key, str(n), f"{rmse:.6f}", f"{mae:.6f}", *last) for n, (rmse, mae) in scores.items()]
     return [dict(zip(COLUMNS, line, strict=True)) for line in lines]

@@ -1,0 +1,139 @@
+"""Figure 3(c): the faces, error against size; and the factor in bytes against SVDs at equal error."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from accams import ACCAMS, Observations, distill
+from accams.fit.target import of_matrix
+from paper.pages import Page, axes, curve, size_axis, table
+from paper.runs import Row, Run
+from paper.sets import faces
+from paper.study import Plan, Study
+from rivals.compression import quantised_svds
+
+CLUSTERS = (16, 32)
+CLASSIC = (4, 8, 16, 32, 64, 128, 256, 512)
+SMALL = (20_000, 50_000, 100_000, 200_000)
+OURS = "ACCAMS, k=32"
+
+
+def backfitted(k: int, s: int, folder: Path, given: list[Row]) -> list[Row]:
+    """The paper's algorithm: the error after each stencil."""
+    matrix, _ = faces()
+    model = ACCAMS(s, k, learning_rate=1.0, random_state=0, verbose=False).fit(Observations.from_dense(matrix))
+    per_stencil = model.stencils_.bits / 8 / s
+    return [
+        {"method": f"ACCAMS, k={k}", "setting": f"s={l}", "bytes": per_stencil * l, "rmse": step.rmse}
+        for l, step in enumerate(model.history_, 1)
+    ]
+
+
+def classic(k: int, folder: Path, given: list[Row]) -> list[Row]:
+    """One co-clustering of many clusters."""
+    matrix, _ = faces()
+    model = ACCAMS(1, k, learning_rate=1.0, random_state=0, verbose=False).fit(Observations.from_dense(matrix))
+    return [{"method": "one co-clustering", "setting": f"k={k}", "bytes": model.stencils_.bits / 8,
+             "rmse": model.train_rmse_}]  # fmt: skip
+
+
+def distilled(size: int, folder: Path, given: list[Row]) -> list[Row]:
+    """What accams itself would write into so many bytes: joint refinement, entropy-coded."""
+    matrix, _ = faces()
+    small = distill(matrix, max_bytes=size, verbose=False)
+    error = float(np.sqrt(np.mean((small.dense() - matrix) ** 2)))
+    return [{"method": "accams, distilled", "setting": f"{len(small.stencils)} stencils", "bytes": small.size.bytes,
+             "rmse": error}]  # fmt: skip
+
+
+def svds(largest: int, folder: Path, given: list[Row]) -> list[Row]:
+    """Truncated SVDs in 32 bits, and quantised and entropy-coded: the best of each size."""
+    matrix, _ = faces()
+    m, n = matrix.shape
+    centred = matrix - matrix.mean()
+    total = np.square(centred).sum()
+    target = of_matrix(matrix, np.ones(m), np.ones(n), m)
+    left = np.sqrt(np.maximum(total - np.cumsum(target.singular_values**2), 0.0) / matrix.size)
+    rows: list[Row] = [
+        {"method": "SVD, 32 bits", "setting": f"rank {r}", "bytes": 4.0 * r * (m + n), "rmse": float(left[r - 1])}
+        for r in range(1, m)
+        if 4 * r * (m + n) <= 8 * largest
+    ]
+    for each in quantised_svds(target, largest):
+        product = (centred @ each.right * each.left).sum()
+        square = ((each.left.T @ each.left) * (each.right.T @ each.right)).sum()
+        error = float(np.sqrt((total - 2 * product + square) / matrix.size))
+        rows.append({"method": "SVD, quantised", "setting": each.which, "bytes": each.size, "rmse": error})
+    return rows
+
+
+def runs(plan: Plan) -> list[Run]:
+    s = 16 if plan.quick else 64
+    largest = 500_000 if plan.quick else 1_000_000
+    return [
+        *(Run(("faces", f"ACCAMS k={k} s={s}"), partial(backfitted, k, s), s * k / 90) for k in CLUSTERS),
+        *(Run(("faces", f"one co-clustering k={k}"), partial(classic, k), 1 + k / 10) for k in CLASSIC),
+        *(
+            Run(("faces", f"distilled {size}"), partial(distilled, size), size / 1500)
+            for size in SMALL[: 2 if plan.quick else None]
+        ),
+        Run(("faces", f"SVD {largest}"), partial(svds, largest), largest / 10_000),
+    ]
+
+
+def points(rows: list[Row], method: str, y: str = "rmse") -> list[tuple[float, float]]:
+    return [(row["bytes"], row[y]) for row in rows if row["method"] == method]
+
+
+def lower_envelope(found: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Of each size the best up to it."""
+    kept: list[tuple[float, float]] = []
+    for size, error in sorted(found):
+        if not kept or error < kept[-1][1]:
+            kept.append((size, error))
+    return kept
+
+
+def at_error(found: list[tuple[float, float]], error: float) -> float:
+    """The fewest bytes that reach an error; NaN where none do."""
+    return min((size for size, each in found if each <= error), default=float("nan"))
+
+
+def factors(rows: list[Row], y: str = "rmse", methods: tuple[str, ...] = (OURS, "accams, distilled")) -> str:
+    """The bytes of rivals at the error of ours, as multiples of ours."""
+    rivals = ["SVD, 32 bits", "SVD, quantised", "one co-clustering"]
+    lines = []
+    for method in methods:
+        ours = lower_envelope(points(rows, method, y))
+        some = ours if len(ours) <= 6 else [ours[i] for i in np.unique(np.geomspace(1, len(ours), 6).astype(int) - 1)]
+        for size, error in some:
+            multiples = [at_error(points(rows, rival, y), error) / size for rival in rivals]
+            shown = ["more than all tried" if np.isnan(x) else f"{x:.1f}" for x in multiples]
+            lines.append([method, f"{size / 1000:,.0f}", f"{error:.4g}", *shown])
+    return table(["model", "KB", "error", *(f"{rival}: times its bytes" for rival in rivals)], lines)
+
+
+def show(plan: Plan, rows: list[Row]) -> Page:
+    figure, (ax,) = axes()
+    for p, method in enumerate((OURS, "ACCAMS, k=16", "accams, distilled")):
+        curve(ax, points(rows, method), method, p)
+    curve(ax, points(rows, "SVD, 32 bits"), "SVD, 32 bits", 4, "-")
+    curve(ax, lower_envelope(points(rows, "SVD, quantised")), "SVD, quantised, best of 4 to 8 bits", 6, "-")
+    curve(ax, points(rows, "one co-clustering"), "one co-clustering, growing k", 3, "s--")
+    size_axis(ax)
+    ax.set_ylabel("root mean squared error, grey levels")
+    ax.legend(frameon=False, fontsize=9)
+    page = Page(figures={"faces": figure})
+    page.add(
+        "The 640 x 15,360 matrix of the CMU face images. ACCAMS as in the paper, size by its formula; beside it what "
+        "`distill(max_bytes)` writes, size on disk; SVDs with 32 bits a number as the paper counts them, and with 4 to "
+        "8 bits and entropy coding; and a single co-clustering with more and more clusters.",
+        factors(rows),
+    )
+    return page
+
+
+STUDY = Study("faces", "CMU faces: error against size", runs, show)

@@ -1,0 +1,75 @@
+"""reproduce: the paper's evaluation, by the studies in `experiments/paper`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from accams.data.datasets._base import DATA_FOLDER
+from accams.errors import InputError
+
+STUDIES = (
+    "table", "prediction", "training-error", "faces", "graph", "hierarchy", "similar", "face-images", "analysis",
+    "bounds",
+)  # fmt: skip
+
+
+def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, jobs: int) -> bool:
+    """Run the studies that were asked for, one after another; whether all of them are complete."""
+    names = _asked(what)
+    if jobs < 1:
+        raise InputError(f"--jobs is how many runs go on at a time, at least 1, not {jobs}")
+    if data is not None:
+        if not data.is_dir():
+            raise InputError(f"there is no folder {data}; --data is the folder with the archives of the data sets")
+        os.environ[DATA_FOLDER] = str(data)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write into {out}: {error.strerror}") from None
+    console = Console(stderr=True)
+    study = _studies_package()
+    plan = study.Plan(quick, out, jobs)
+    missing = list[str]()
+    for name in names:
+        missing += study.conduct(_study(name), plan, console)
+    for each in missing:
+        console.print(f"[bold yellow]not complete:[/] {each}", highlight=False, soft_wrap=True)
+    return not missing
+
+
+def _asked(what: list[str]) -> tuple[str, ...]:
+    """The names of studies; without any, or with `all`, every one."""
+    for name in what:
+        if name not in (*STUDIES, "all"):
+            raise InputError(f"there is no study {name!r}; choose from {', '.join(STUDIES)} and all")
+    return STUDIES if not what or "all" in what else tuple(dict.fromkeys(what))
+
+
+def _studies_package() -> Any:
+    """The module that runs studies: beside the source in a clone, inside the package where it is installed."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package.parents[1] / "experiments", package / "_experiments"):
+        if (folder / "paper" / "study.py").is_file():
+            sys.path.insert(0, str(folder))
+            try:
+                return importlib.import_module("paper.study")
+            except ModuleNotFoundError as error:
+                raise _lacking(error) from None
+    raise InputError("the studies are not part of this installation; install accams from a clone or a wheel")
+
+
+def _study(name: str) -> Any:
+    try:
+        return importlib.import_module(f"paper.{name.replace('-', '_')}").STUDY
+    except ModuleNotFoundError as error:
+        raise _lacking(error) from None
+
+
+def _lacking(error: ModuleNotFoundError) -> InputError:
+    return InputError(f"{error.name} is not installed; the studies need it: pip install 'accams[bench,plot]'")
