@@ -15,6 +15,7 @@ from paper.study import Plan, Study
 
 CLUSTERS, STENCILS = 32, 16
 SUMS = (2, 4, 16)
+FILE = "face-images.accams"
 PEOPLE = (3, 198, 420)  # images of three people
 
 
@@ -39,7 +40,7 @@ def work(folder: Path, given: list[Row]) -> list[Row]:
     """Sizes and errors of what the pictures show; the model is kept for drawing."""
     matrix, _ = faces()
     model = fitted(matrix)
-    model.save(folder / "face-images.accams")
+    model.save(folder / FILE)
     values = np.linalg.svd(matrix - matrix.mean(), compute_uv=False)
     rows = []
     for s in SUMS:
@@ -47,7 +48,7 @@ def work(folder: Path, given: list[Row]) -> list[Row]:
         rank = rank_of(some.bits / 8, matrix.shape)
         error = float(np.sqrt(np.mean((some.dense() - matrix) ** 2)))
         eigen = float(np.sqrt(np.square(values[rank:]).sum() / matrix.size))
-        rows.append({"stencils": s, "bytes": some.bits / 8, "rmse": error, "rank": rank,
+        rows.append({"file": FILE, "stencils": s, "bytes": some.bits / 8, "rmse": error, "rank": rank,
                      "eigenfaces_bytes": 4.0 * rank * sum(matrix.shape), "eigenfaces_rmse": eigen})  # fmt: skip
     return rows
 
@@ -60,7 +61,7 @@ def show(plan: Plan, rows: list[Row]) -> Page:
     import accams
 
     matrix, shape = faces()
-    found = accams.load(plan.kept / "face-images.accams")
+    found = accams.load(plan.kept / FILE)
     model = found if isinstance(found, StencilSum) else found.stencils_
     u, s, vt = np.linalg.svd(matrix - matrix.mean(), full_matrices=False)
     columns: list[tuple[str, Any]] = [("original", lambda i: matrix[i])]

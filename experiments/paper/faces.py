@@ -13,7 +13,7 @@ from paper.pages import Page, axes, curve, size_axis, table
 from paper.runs import Row, Run
 from paper.sets import faces
 from paper.study import Plan, Study
-from rivals.compression import quantised_svds
+from rivals.compression import svd_points
 
 CLUSTERS = (16, 32)
 CLASSIC = (4, 8, 16, 32, 64, 128, 256, 512)
@@ -62,11 +62,8 @@ def svds(largest: int, folder: Path, given: list[Row]) -> list[Row]:
         for r in range(1, m)
         if 4 * r * (m + n) <= 8 * largest
     ]
-    for each in quantised_svds(target, largest):
-        product = (centred @ each.right * each.left).sum()
-        square = ((each.left.T @ each.left) * (each.right.T @ each.right)).sum()
-        error = float(np.sqrt((total - 2 * product + square) / matrix.size))
-        rows.append({"method": "SVD, quantised", "setting": each.which, "bytes": each.size, "rmse": error})
+    for each in svd_points(centred, target, largest):
+        rows.append({"method": "SVD, quantised", "setting": each.which, "bytes": each.size, "rmse": each.error})
     return rows
 
 
@@ -98,8 +95,12 @@ def lower_envelope(found: list[tuple[float, float]]) -> list[tuple[float, float]
 
 
 def at_error(found: list[tuple[float, float]], error: float) -> float:
-    """The fewest bytes that reach an error; NaN where none do."""
-    return min((size for size, each in found if each <= error), default=float("nan"))
+    """About how many bytes reach an error, between two points by the logarithm; NaN where none do."""
+    best = lower_envelope(found)
+    if not best or best[-1][1] > error:
+        return float("nan")
+    sizes, errors = np.array(best)[::-1].T
+    return float(np.exp(np.interp(error, errors, np.log(sizes))))
 
 
 def factors(rows: list[Row], y: str = "rmse", methods: tuple[str, ...] = (OURS, "accams, distilled")) -> str:

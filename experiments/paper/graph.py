@@ -12,11 +12,13 @@ from scipy import sparse
 
 from accams import ACCAMS, Observations, StencilSum
 from accams.baselines import Factors
-from paper.faces import factors, points
+from accams.fit.target import Target
+from paper.faces import factors, lower_envelope, points
 from paper.pages import Page, axes, curve, size_axis, table
 from paper.runs import Row, Run
 from paper.sets import graph
 from paper.study import Plan, Study
+from rivals.compression import svd_points
 
 CLUSTERS = (16, 32)
 CLASSIC = (8, 16, 32, 64, 128, 256, 512)
@@ -109,13 +111,19 @@ def link_measures(score: Callable[[np.ndarray], np.ndarray], edges: np.ndarray, 
     }
 
 
-def svd_of(A: sparse.csr_array, rank: int) -> Factors:
+def svd_of(A: sparse.csr_array, rank: int) -> Target:
+    """The leading singular vectors."""
     from scipy.sparse.linalg import svds
 
     u, s, vt = svds(A, k=rank, random_state=np.random.default_rng(0))
     order = np.argsort(-s)
-    root = np.sqrt(s[order])
-    return Factors(u[:, order] * root, root[:, None] * vt[order])
+    return Target(0.0, u[:, order] * s[order], vt[order].T, *(np.ones(n) for n in A.shape))
+
+
+def factors_of(svd: Target, rank: int, bits: int) -> Factors:
+    root = np.sqrt(svd.singular_values[:rank])
+    found = Factors(svd.left[:, :rank] / root, (svd.right[:, :rank] * root).T)
+    return found if bits == 32 else found.quantised(bits)
 
 
 def fit(A: sparse.csr_array, k: int, s: int) -> StencilSum:
@@ -144,18 +152,23 @@ def stencils(name: str, k: int, sizes: tuple[int, ...], folder: Path, given: lis
 
 
 def factorised(ranks: tuple[int, ...], folder: Path, given: list[Row]) -> list[Row]:
-    """Truncated SVDs in 32 bits and in 8."""
+    """Truncated SVDs: the error of every rank in 32 bits, and quantised; of some in 32 and in 8 bits all measures."""
     A = adjacency(graph())
     rest, edges, empty = held_out(A)
     whole, part = svd_of(A, max(ranks)), svd_of(rest, max(ranks))
-    rows = []
-    for bits, name in ((32, "SVD, 32 bits"), (8, "SVD, quantised")):
+    left = np.sqrt(1 - np.cumsum(whole.singular_values**2) / A.nnz)
+    rows: list[Row] = [
+        {"method": "SVD, 32 bits", "setting": f"rank {r}", "bytes": 4.0 * r * sum(A.shape), "error": float(left[r - 1])}
+        for r in range(1, max(ranks) + 1)
+    ]
+    for each in svd_points(A, whole, max(ranks) * sum(A.shape)):
+        error = each.error * A.shape[0] / np.sqrt(A.nnz)
+        rows.append({"method": "SVD, quantised", "setting": each.which, "bytes": each.size, "error": error})
+    for bits in (32, 8):
         for rank in ranks:
-            some, seen = (each.truncate(rank) for each in (whole, part))
-            if bits < 32:
-                some, seen = some.quantised(bits), seen.quantised(bits)
+            some, seen = (factors_of(svd, rank, bits) for svd in (whole, part))
             rows.append({
-                "method": name, "setting": f"rank {rank}, {bits} bits", "bytes": some.bits / 8,
+                "method": f"SVD, {bits} bits", "setting": f"rank {rank}", "bytes": some.bits / 8,
                 **cell_measures(partial(factor_rows, some), A),
                 **link_measures(partial(factor_pairs, seen), edges, empty),
             })  # fmt: skip
@@ -191,8 +204,9 @@ def show(plan: Plan, rows: list[Row]) -> Page:
     names = ("ACCAMS, k=32", "ACCAMS, k=16", "SVD, 32 bits", "SVD, quantised", "one co-clustering")
     for p, name in enumerate(names):
         modelled = [row for row in rows if "error" in row]
-        curve(one, points(modelled, name, "error"), name, p)
-        curve(two, points(modelled, name, "bits_per_cell"), name, p)
+        curve(one, lower_envelope(points(modelled, name, "error")), name, p, "-" if "SVD" in name else "o-")
+        coded = [row for row in rows if "bits_per_cell" in row]
+        curve(two, points(coded, "SVD, 8 bits" if name == "SVD, quantised" else name, "bits_per_cell"), name, p)
     for ax, label in ((one, "relative error (Frobenius norm)"), (two, "log-loss, bits per cell")):
         ax.axvline(lossless, color="#1c2330", linestyle=":", linewidth=1.2, label="lossless list of the edges")
         size_axis(ax)
@@ -205,7 +219,7 @@ def show(plan: Plan, rows: list[Row]) -> Page:
          *(f"{row[x]:.4f}" if x in row else "" for x in ("error", "bits_per_cell")),
          f"{row['residual_bytes'] / 1000:.0f}" if "residual_bytes" in row else "",
          f"{row['auc']:.3f}", f"{row['average_precision']:.3f}"]
-        for row in rows
+        for row in rows if "auc" in row
     ]  # fmt: skip
     page.add(
         f"Oregon-2, {observations.shape[0]:,} nodes and {observations.nnz // 2:,} edges, every blank an observed "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accams import ACCAMS, BayesianACCAMS
-from accams.baselines import Biases, biases, column_means
+from accams.baselines import biases, column_means
 from accams.model.size import factor_bits, stencil_bits
 from paper.runs import UnavailableError
 from paper.sets import Split
@@ -32,6 +32,7 @@ class Line(NamedTuple):
     predict: Predict
     file_bytes: int | None = None
     train: bool = True  # whether its training error can be told
+    extra: Setting | None = None  # what else is worth a column
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def bayesian_lines(part: Split, seed: int, setting: Setting) -> Iterator[Line]:
     called = f"k={max(len(each.template) for each in one.stencils)}, s={len(one.stencils)}"
     yield Line(name, f"{called}, mean of {len(posterior)} draws", len(posterior) * one.bits / 8, posterior.predict)
     yield Line(f"{name}, one draw", called, one.bits / 8, one.predict, one.size.bytes)
-    for size in setting.get("distil", ()):
+    n = len(part.train.values) + len(part.test.values)
+    for size in (1000 * max(1, round(share * n / 1000)) for share in setting.get("distil", ())):
         small = model.distill(size, verbose=False)
         yield Line(f"{name}, distilled", f"{size // 1000} KB", small.size.bytes, small.predict, small.size.bytes)
 
@@ -157,15 +159,8 @@ def library(name: str, package: str) -> Any:
 
 def baseline_lines(part: Split, seed: int, setting: Setting) -> Iterator[Line]:
     m, n = part.train.shape
-    for name, found, size in (
-        ("item means", column_means(part.observations), 4.0 * n),
-        ("biases", biases(part.observations), 4.0 * (m + n)),
-    ):
-        yield Line(name, "", size, predictor(found))
-
-
-def predictor(found: Biases) -> Predict:
-    return found.predict
+    yield Line("item means", "", 4.0 * n, column_means(part.observations).predict)
+    yield Line("biases", "", 4.0 * (m + n), biases(part.observations).predict)
 
 
 def factor_lines(name: str, kind: type[ALS] | type[SGD]) -> Callable[[Split, int, Setting], Iterator[Line]]:
@@ -190,16 +185,13 @@ def bpmf_lines(part: Split, seed: int, setting: Setting) -> Iterator[Line]:
 
 
 def dfc_lines(part: Split, seed: int, setting: Setting) -> Iterator[Line]:
-    """Divide-factor-combine, as ensembles, which is what the paper's table has; beside it what it divides."""
-    rank, parts = setting["rank"], setting["parts"]
-    for method in ("proj", "nys"):
-        base = ALS(rank, ridge=setting["ridge"], bias_ridge=5.0)
-        model = DFC(parts, method, base=base).fit(part.train, seed=seed)
-        called = f"R={rank}, {parts} parts, {model.parallel_seconds:.1f} s side by side"
-        yield Line(f"DFC-{method.capitalize()}", called, model.n_bytes, model.predict)
-    if setting.get("whole"):
-        whole = DFC(1, base=ALS(rank)).fit(part.train, seed=seed)
-        yield Line("what DFC divides", f"R={rank}, {whole.serial_seconds:.1f} s", whole.n_bytes, whole.predict)
+    """One way to combine, as an ensemble, which is what the paper's table has; `parts` of 1 is what is divided."""
+    rank, parts, method = setting["rank"], setting["parts"], setting["method"]
+    base = ALS(rank, ridge=setting["ridge"], bias_ridge=setting["bias_ridge"])
+    model = DFC(parts, method, base=base).fit(part.train, seed=seed)
+    name = "what DFC divides" if parts == 1 else f"DFC-{method.capitalize()}"
+    called = f"R={rank}" + (f", {parts} parts" if parts > 1 else "")
+    yield Line(name, called, model.n_bytes, model.predict, extra={"side_by_side": model.parallel_seconds})
 
 
 def llorma_lines(part: Split, seed: int, setting: Setting) -> Iterator[Line]:
@@ -207,15 +199,8 @@ def llorma_lines(part: Split, seed: int, setting: Setting) -> Iterator[Line]:
     rank, anchors = setting["rank"], setting["anchors"]
     local = ALS(rank, 10, ridge=setting["ridge"], bias_ridge=2.0)
     model = LLORMA(anchors, local=local).fit(part.train, seed=seed)
-    called = f"R={rank}, {anchors} anchors ({model.used_bytes / 1e6:.1f} MB in use)"
-    yield Line("LLORMA", called, 2 * factor_bits(part.train.shape, rank) / 8, model.predict)
-
-
-def tuning_rmse(method: Method, part: Split, seed: int, setting: Setting) -> float:
-    """The error of a setting on a tenth of the training part."""
-    inner = Split(*part.train.hold_out(seed=seed))
-    first = next(method.lines(inner, seed, setting | method.trial))
-    return inner.rmse(first.predict(inner.test.rows, inner.test.cols))
+    size = 2 * factor_bits(part.train.shape, rank) / 8
+    yield Line("LLORMA", f"R={rank}, {anchors} anchors", size, model.predict, extra={"used_bytes": model.used_bytes})
 
 
 def grid(**options: tuple[Any, ...]) -> tuple[Setting, ...]:

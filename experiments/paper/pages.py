@@ -6,14 +6,13 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from accams import __version__
 from paper.runs import Row
 
 COLOURS = ("#2563c9", "#c2571a", "#2e8b57", "#7a4fc0", "#9aa3b2", "#b0347a", "#4b5563", "#b08900")
-PACKAGES = ("accams", "numpy", "scipy", "numba", "scikit-surprise", "myfm")
 
 
 @dataclass
@@ -65,14 +64,9 @@ def plain(value: object) -> object:
 
 
 def origin(command: str, machines: Sequence[str]) -> str:
-    """By what command, when, on which machines, and with which versions."""
-    found = []
-    for package in PACKAGES:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return f"By `{command}`, {datetime.now(UTC):%d %B %Y}; runs on {' and on '.join(machines)}; {', '.join(found)}."
+    """By what command, when, and on which machines with which versions."""
+    made = f"By `{command}`, accams {__version__}, {datetime.now(UTC):%d %B %Y}"
+    return f"{made}. Runs on {'; and on '.join(machines)}."
 
 
 def axes(width: float = 7.0, height: float = 4.6, across: int = 1, down: int = 1) -> tuple[Any, list[Any]]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from paper.pages import Page, axes, curve, size_axis
-from paper.ratings import RANKS, present, run_of
+from paper.ratings import RANKS, runs_of
 from paper.runs import Row, Run
 from paper.sets import rating_sets
 from paper.study import Plan, Study
 
 CURVES = (
+    "baselines",
     *(f"one co-clustering k={k}" for k in (2, 5, 20, 50, 100, 200, 500)),
     *(f"ACCAMS k={k}" for k in (5, 10, 32)),
+    "ACCAMS as it comes",
     *(f"bACCAMS paper s={s}" for s in (10, 30, 50)),
     "bACCAMS ours",
-    *(f"SGD R={r}" for r in (1, 2, 5, 10, 20, 50)),
+    *(f"ALS R={r}" for r in (1, 2, 5, 10, 20, 40)),
     "SVD++",
-    "ALS",
     "BPMF",
-    "DFC, 2 parts",
+    "DFC-Proj, 2 parts",
     *(f"LLORMA R={r}" for r in RANKS),
-    "ACCAMS as it comes",
 )
 STYLES = {  # what is drawn: colour and line
     "bACCAMS, ours": (0, "D"),
@@ -28,21 +28,21 @@ STYLES = {  # what is drawn: colour and line
     "bACCAMS, paper's settings": (1, "D--"),
     "bACCAMS, paper's settings, one draw": (1, "x--"),
     "ACCAMS": (2, "o"),
+    "ACCAMS, as it comes": (2, "P"),
     "one co-clustering": (3, "s-"),
-    "MF by SGD": (4, "^-"),
-    "MF by SGD, 8 bits": (6, "^-"),
-    "MF by SGD, 4 bits": (7, "^-"),
+    "biases": (3, "*"),
+    "MF by ALS": (4, "^-"),
+    "MF by ALS, 8 bits": (6, "^-"),
+    "MF by ALS, 4 bits": (7, "^-"),
     "SVD++ (Surprise)": (5, "*"),
-    "MF by ALS": (5, "P"),
     "DFC-Proj": (6, "v"),
     "Bayesian MF (BPMF)": (6, "D"),
     "LLORMA": (5, "h:"),
-    "ACCAMS, as it comes": (2, "P"),
 }
 
 
 def runs(plan: Plan) -> list[Run]:
-    return [run_of(name, 0, method) for name in present(rating_sets(plan.quick)) for method in CURVES]
+    return runs_of(rating_sets(plan.quick), (0,), CURVES)
 
 
 def draw(rows: list[Row], measure: str, label: str, figure: str, above: float | None = None) -> Page:

@@ -16,6 +16,7 @@ from accams.data.splits import permutation_test_positions
 from accams.errors import MissingDataError
 from rivals import Ratings
 
+SEEDS = (0, 1, 2)
 SEPARATORS = {"u.data": "\t", "ratings.dat": "::"}
 
 
@@ -65,6 +66,16 @@ def split(name: str, seed: int) -> Split:
     test = np.zeros(len(everything.values), dtype=bool)
     test[permutation_test_positions(len(test), 0.1, seed)] = True
     return Split(everything.take(~test), everything.take(test))
+
+
+@lru_cache(maxsize=1)
+def tuning_split(name: str) -> Split:
+    """What settings are chosen by: ratings that are in no test part at all, parted once more."""
+    everything = ratings(name)
+    free = np.ones(len(everything.values), dtype=bool)
+    for seed in SEEDS:
+        free[permutation_test_positions(len(free), 0.1, seed)] = False
+    return Split(*everything.take(free).hold_out())
 
 
 def rating_sets(quick: bool) -> list[str]:

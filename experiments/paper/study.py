@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from accams.errors import MissingDataError
 from paper.pages import Page, origin, table, write
-from paper.runs import Result, Row, Run, do_all
+from paper.runs import Result, Row, Run, do_all, in_order
 
 
 @dataclass(frozen=True)
@@ -60,43 +60,46 @@ class Study:
 def conduct(study: Study, plan: Plan, console: Console) -> list[str]:
     """Do what is not done yet, and write what came out; gives what is missing or went wrong, in words."""
     try:
-        return _conduct(study, plan, console)
+        results = _with_progress(study, study.runs(plan), plan, console)
     except MissingDataError as reason:
         return [f"{study.name}: {reason}"]
-
-
-def _conduct(study: Study, plan: Plan, console: Console) -> list[str]:
-    results = _with_progress(study, study.runs(plan), plan, console)
     rows = [row for result in results for row in result.rows]
-    notes = list(dict.fromkeys(f"{', '.join(r.key)}: {r.note}" for r in results if r.note))
+    notes = list(dict.fromkeys((", ".join(each.key), each.note) for each in results if each.note))
+    told = [f"{study.name}: {what}: {why}" for what, why in notes]
     if not rows:
-        return [f"{study.name}: {note}" for note in notes] or [f"{study.name}: nothing came out"]
-    page = study.show(plan, rows)
+        return told or [f"{study.name}: nothing came out"]
+    try:
+        page = study.show(plan, rows)
+    except Exception as error:  # some of what it shows is missing; the other studies shall go on
+        return [*told, f"{study.name}: no page, {type(error).__name__}: {error}"]
     if notes:
-        page.add("Not run:", table(["what", "why"], [note.split(": ", 1) for note in notes]))
+        lines = [[" ".join(words.replace("|", "/").split()) for words in note] for note in notes]
+        page.add("Not run:", table(["what", "why"], lines))
     command = f"accams reproduce {study.name}" + (" --quick" if plan.quick else "")
-    machines = sorted({each.machine for each in results if each.rows})
-    files = write(page, rows, study.name, study.title, origin(command, machines), plan.out)
+    made = origin(command, sorted({each.machine for each in results if each.rows}))
+    files = write(page, rows, study.name, study.title, made, plan.out)
     console.print(f"{study.name}: wrote {files[-1]}", highlight=False)
-    return [f"{study.name}: {note}" for note in notes]
+    return told
 
 
 def _with_progress(study: Study, runs: Sequence[Run], plan: Plan, console: Console) -> list[Result]:
     """The results in the order of the runs; the bar counts runs, the time left goes by how long each may take."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
     found: dict[tuple[str, ...], Result] = {}
+    everything = in_order(runs)
     began, guessed = monotonic(), 0.0
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(study.name, total=len(runs), left="")
-        for run, result in do_all(runs, plan.kept, plan.jobs):
+        task = bar.add_task(study.name, total=len(everything), left="")
+        for run, result, fresh in do_all(runs, plan.kept, plan.jobs):
             found[run.key] = result
-            fresh = result.seconds > 0 and monotonic() - began > 1
             guessed += run.seconds if fresh else 0.0
-            waiting = sum(each.seconds for each in runs if each.key not in found)
+            waiting = sum(each.seconds for each in everything if each.key not in found)
             pace = (monotonic() - began) / guessed if guessed else 1.0 / plan.jobs
-            bar.update(task, completed=sum(each.key in found for each in runs), left=_left(waiting * pace))
-            if not console.is_terminal:
-                console.print(f"{study.name}: {run.name}: {result.note or f'{result.seconds:.1f} s'}", highlight=False)
+            left = _left(waiting * pace)
+            bar.update(task, completed=len(found), left=left)
+            if fresh and not console.is_terminal:
+                took = result.note or f"{result.seconds:.1f} s"
+                console.print(f"{study.name}: {run.name}: {took}; {left}", highlight=False, soft_wrap=True)
     return [found[run.key] for run in runs]
 
 

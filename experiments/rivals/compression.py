@@ -91,14 +91,13 @@ def quantised_svds(target: Target, largest: int) -> Iterator[QuantisedSVD]:
                 rank = max(rank + 1, int(rank * 1.1))
 
 
-def svd_points(matrix: np.ndarray, target: Target, largest: int) -> Iterator[Point]:
-    """Quantised SVDs of a whole matrix."""
-    centred = matrix - target.offset
-    total = np.square(centred).sum()
+def svd_points(centred: Any, target: Target, largest: int) -> Iterator[Point]:
+    """Quantised SVDs of a whole matrix, dense or sparse, without its offset."""
+    total, cells = float((centred * centred).sum()), centred.shape[0] * centred.shape[1]
     for each in quantised_svds(target, largest):
         product = (centred @ each.right * each.left).sum()
         square = ((each.left.T @ each.left) * (each.right.T @ each.right)).sum()
-        yield Point(each.size, float(np.sqrt((total - 2 * product + square) / matrix.size)), each.which)
+        yield Point(each.size, float(np.sqrt((total - 2 * product + square) / cells)), each.which)
 
 
 def signs(S: np.ndarray) -> np.ndarray:
@@ -227,7 +226,7 @@ def face_rivals(matrix: np.ndarray, target: Target, sizes: Sequence[int]) -> dic
     """All of them, by name."""
     largest = max(sizes)
     found = {
-        "quantised SVD": list(svd_points(matrix, target, largest)),
+        "quantised SVD": list(svd_points(matrix - target.offset, target, largest)),
         "semidiscrete": semidiscrete(matrix, target.offset, largest),
     }
     print("quantised SVDs and semidiscrete decompositions are done", flush=True)

@@ -47,7 +47,7 @@ class Ratings(NamedTuple):
         if not len(rows) == len(cols) == len(values):
             raise ValueError(f"rows, cols and values differ in length: {len(rows)}, {len(cols)}, {len(values)}")
         for name, given, n in (("row", rows, shape[0]), ("column", cols, shape[1])):
-            if len(given) and not 0 <= min(given) <= max(given) < n:
+            if len(given) and not 0 <= np.min(given) <= np.max(given) < n:
                 raise ValueError(f"{name} positions must lie between 0 and {n - 1}")
         return cls(np.asarray(rows, np.int32), np.asarray(cols, np.int32), np.asarray(values, np.float64), shape)
 

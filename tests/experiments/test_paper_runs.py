@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     first = run("a")
     runs = [run("b", first), run("c", first)]
     for _ in range(2):
-        found = {each.key[0]: result.rows for each, result in do_all(runs, tmp_path)}
+        found = {each.key[0]: result.rows for each, result, _ in do_all(runs, tmp_path)}
         assert found["b"] == [{"name": "b", "total": 2}]
     assert [times(tmp_path, name) for name in "abc"] == [1, 1, 1]
 
@@ -55,13 +56,42 @@ def test_another_version_does_not_count(tmp_path: Path) -> None:
     list(do_all([run("a")], tmp_path))
     file = tmp_path / f"{run('a').file}.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"version": "0.0.1"}))
-    assert kept(run("a"), tmp_path) is None
+    assert kept(run("a"), tmp_path, []) is None
 
 
-def test_several_at_a_time_give_the_same(tmp_path: Path) -> None:
+def test_other_settings_do_not_count(tmp_path: Path) -> None:
+    first = run("a")
+    list(do_all([run("b", first)], tmp_path))
+    assert kept(run("a"), tmp_path, []) is not None
+    assert kept(replace(run("a"), settings={"rank": 5}), tmp_path, []) is None
+    assert kept(run("b", first), tmp_path, [{"name": "a", "total": 1}]) is not None
+    assert kept(run("b", first), tmp_path, [{"name": "a", "total": 7}]) is None  # what it builds on is another
+
+
+def test_a_result_whose_file_is_gone_does_not_count(tmp_path: Path) -> None:
+    def work(folder: Path, given: list[Row]) -> list[Row]:
+        (folder / "model").write_text("")
+        return [{"file": "model"}]
+
+    one = Run(("a",), work)
+    list(do_all([one], tmp_path))
+    assert kept(one, tmp_path, []) is not None
+    (tmp_path / "model").unlink()
+    assert kept(one, tmp_path, []) is None
+
+
+def test_what_builds_on_nothing_says_why(tmp_path: Path) -> None:
+    tuning = Run(("tuning",), partial(failing, UnavailableError))
+    found = {each.key[0]: result for each, result, _ in do_all([run("b", tuning)], tmp_path)}
+    assert found["b"].note == "for this reason"
+    assert not (tmp_path / "b.count").exists()
+
+
+@pytest.mark.parametrize("jobs", [2, 5])
+def test_several_at_a_time_give_the_same(tmp_path: Path, jobs: int) -> None:
     first = run("a")
     runs = [run("b", first), run("c")]
-    found = {each.key[0]: result.rows for each, result in do_all(runs, tmp_path, jobs=2)}
+    found = {each.key[0]: result.rows for each, result, _ in do_all(runs, tmp_path, jobs=jobs)}
     assert found == {
         "a": [{"name": "a", "total": 1}],
         "b": [{"name": "b", "total": 2}],
@@ -93,6 +123,14 @@ def test_one_that_fails_says_so_and_the_rest_goes_on(tmp_path: Path, kind: type[
     assert "1 rows" in page
     assert "| bad |" in page
     assert (tmp_path / "trial.csv").read_text() == "name,total\ngood,1\n"
+
+
+def test_a_page_that_cannot_be_drawn_does_not_stop_the_others(tmp_path: Path) -> None:
+    def show(plan: Plan, rows: list[Row]) -> Page:
+        raise StopIteration
+
+    study = Study("trial", "A trial", lambda plan: [run("a")], show)
+    assert conduct(study, Plan(True, tmp_path), Console(quiet=True)) == ["trial: no page, StopIteration: "]
 
 
 def test_nothing_came_out(tmp_path: Path) -> None:

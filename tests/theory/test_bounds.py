@@ -86,16 +86,16 @@ def test_means_are_block_means() -> None:
 
 
 def test_the_counterexample_to_the_spectral_argument() -> None:
-    """A spike, one cluster a side: a centre at 1/2 covers both factors within 1/2, yet the error is far above."""
+    """A spike, two clusters a side: centres at 1/2 and -1/2 are the best cover, yet the error is far above."""
     n = 2000
     M = np.zeros((n, n))
     M[0, 0] = 1.0
-    Q = M[:, :1]  # of rank one: both factors are the first unit vector
-    radius = np.abs(Q - 0.5).max()
+    Q = M[:, :1]  # of rank one: both factors are the first unit vector, in the interval from -1 to 1
+    radius = np.abs(Q - 0.5).max()  # all rows are in the ball around 1/2
+    assert radius == theory.entropy_number([1.0], 2, "lower")  # in one dimension that is the radius itself
     paper = 2 * np.sqrt(n) * radius  # (sqrt(m) + sqrt(n)) |M|^(1/2) times the radius
     one = np.full(n, n**-0.5)
     error = abs(one @ (M - 0.25) @ one)  # the spectral norm is at least that
-    assert radius == 0.5
     assert paper == pytest.approx(44.7, abs=0.05)
     assert error == pytest.approx(500, abs=1)
     assert np.linalg.norm(M - M.mean()) <= 1.0  # with means the same clusters keep the bound
@@ -103,14 +103,33 @@ def test_the_counterexample_to_the_spectral_argument() -> None:
         theory.approximation_bound(M[:5, :5], 1, "spectral", template="centres")
 
 
-def test_means_in_the_maximum_norm_need_twice_as_much() -> None:
-    """Points at -1, 1 and many at 1: the ball around 0 has radius 1, the mean is nearly 2 away from the first."""
-    Q = np.array([-1.0] + [1.0] * 99)[:, None]
-    R = np.array([[1.0]])
-    radius, mean = 1.0, Q.mean()
-    error = np.abs(Q @ R.T - mean).max()
-    assert error > 1.9 * radius * 1.0  # above what centres would promise for rows alone
-    assert error <= 2 * radius
+@pytest.mark.parametrize("n_clusters", [1, 2, 3, 7, 20])
+def test_constants_of_rank_one(n_clusters: int) -> None:
+    """In one dimension the entropy number is its lower bound, so constants show: 2 for centres, 4 for means."""
+    rng = np.random.default_rng(n_clusters)
+    q, r = rng.uniform(-1, 1, size=200), rng.uniform(-1, 1, size=150)
+    q[0], r[0] = 1.0, 1.0  # as long as the ellipsoid is
+    edges = np.linspace(-1, 1, n_clusters + 1)
+    radius = theory.entropy_number([1.0], n_clusters, "lower")
+
+    def clustered(x: np.ndarray, means: bool) -> np.ndarray:
+        label = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, n_clusters - 1)
+        if not means:
+            return (edges[label] + edges[label + 1]) / 2
+        return np.array([x[label == each].mean() for each in label])
+
+    def error(means: bool) -> float:
+        return float(np.abs(np.outer(q, r) - np.outer(clustered(q, means), clustered(r, means))).max())
+
+    assert error(means=False) <= 2 * radius
+    assert error(means=True) <= 4 * radius
+
+
+def test_means_in_the_maximum_norm_need_more_than_centres() -> None:
+    """One cluster: nearly all rows and columns at 1, one of each at -1. The ball around 0 has radius 1."""
+    x = np.r_[np.ones(99), -1.0]
+    error = np.abs(np.outer(x, np.r_[x[:-1], 1.0]) - x.mean()).max()
+    assert error > 1.9  # a row is nearly as far from its mean as the ball is wide; with centres, 1
 
 
 def test_singular_values_are_enough() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -32,6 +33,8 @@ def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, 
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write into {out}: {error.strerror}") from None
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InputError("figures need matplotlib: pip install 'accams[bench,plot]'")
     console = Console(stderr=True)
     study = _studies_package()
     plan = study.Plan(quick, out, jobs)

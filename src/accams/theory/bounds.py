@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
-from accams.theory.entropy import CONSTANT, entropy_number
+from accams.theory.entropy import CONSTANT, checked_values, entropy_number
 
 Norm = Literal["max", "spectral"]
 Template = Literal["centres", "means"]
@@ -82,7 +82,7 @@ def approximation_bound(
     False
     """
     values, shape, largest = _spectrum(matrix_or_singular_values, shape)
-    rows, cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
+    rows, cols = both_sides(n_clusters)
     root = np.sqrt(values)
     e_rows, e_cols = entropy_number(root, rows), entropy_number(root, cols)
     top = float(values.max(initial=0.0))
@@ -107,8 +107,8 @@ def rank_bound(spectral_norm: float, rank: int, n_clusters: int) -> float:
     >>> rank_bound(1.0, 1, 24)
     0.5
     """
-    if rank < 1:
-        raise InputError(f"the rank is at least 1, not {rank}")
+    if rank < 1 or n_clusters < 1:
+        raise InputError(f"the rank and the number of clusters are at least 1, not {rank} and {n_clusters}")
     return float(2 * CONSTANT * spectral_norm * n_clusters ** (-1.0 / rank))
 
 
@@ -126,6 +126,8 @@ def storage_bits(shape: tuple[int, int], template_shape: tuple[int, int], larges
     if not (error > 0 and largest >= 0):
         raise InputError("the error must be above 0 and the largest entry at least 0")
     (m, n), (k_rows, k_cols) = shape, template_shape
+    if min(k_rows, k_cols) < 1:
+        raise InputError(f"a template has at least one row and one column, not {k_rows} x {k_cols}")
     cells = max(1, ceil(largest / error - 1e-9))
     return m * log2(k_rows) + n * log2(k_cols) + k_rows * k_cols * log2(cells)
 
@@ -136,6 +138,7 @@ def _spectrum(
     """Singular values, the shape if it is known, and the largest entry, or what it can be at most."""
     values = np.asarray(given, dtype=np.float64)
     if values.ndim == 1:
+        checked_values(values)
         return values, shape, float(values.max(initial=0.0))
     matrix = checked_matrix(values)
     values = np.asarray(np.linalg.svd(matrix, compute_uv=False), dtype=np.float64)
@@ -150,6 +153,12 @@ def checked_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
     if not np.isfinite(values).all():
         raise InputError("the bounds are for matrices without gaps or infinities; complete the matrix first")
     return values
+
+
+def both_sides(n_clusters: int | tuple[int, int]) -> tuple[int, int]:
+    """One number for rows and columns, or one for each."""
+    rows, cols = np.broadcast_to(n_clusters, 2)
+    return int(rows), int(cols)
 
 
 def _checked(template: Template | None, default: Template) -> Template:

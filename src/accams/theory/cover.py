@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
 from accams.model.stencils import StencilSum
-from accams.theory.bounds import Template, checked_matrix
+from accams.theory.bounds import Template, both_sides, checked_matrix
 
 Matrix = NDArray[np.float64]
 
@@ -104,7 +104,7 @@ def cover_stencil(matrix: ArrayLike, n_clusters: int | tuple[int, int], template
            [1., 1., 5.]])
     """
     M = checked_matrix(matrix)
-    k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
+    k_rows, k_cols = both_sides(n_clusters)
     u, s, vt = np.linalg.svd(M, full_matrices=False)
     root = np.sqrt(s)
     Q, R = u * root, vt.T * root

@@ -16,7 +16,8 @@ CONSTANT = 6.0  # the theorem's: what its upper bound is above its lower one
 def entropy_number(singular_values: ArrayLike, n: int, side: Side = "upper") -> float:
     """How finely n balls cover the image of the unit ball under a diagonal operator.
 
-    With s_1 >= s_2 >= ... the smallest radius lies between ``sup_j (s_1 ... s_j / n)^(1/j)`` and six times that.
+    With s_1 >= s_2 >= ... the smallest radius lies between ``sup_j (s_1 ... s_j / n)^(1/j)`` and six times that, which
+    is what the theorem says; for few balls s_1, the radius of one around zero, can be less.
 
     Parameters
     ----------
@@ -75,11 +76,17 @@ def ball_entropy_number(radius: float, dimension: int, n: int, side: Side = "upp
     return entropy_number(np.full(dimension, radius), n, side)
 
 
-def _logarithms(singular_values: ArrayLike) -> NDArray[np.float64]:
-    """Of those above zero, falling."""
+def checked_values(singular_values: ArrayLike) -> NDArray[np.float64]:
+    """A vector of singular values, or an error that says what is wrong with it."""
     values = np.asarray(singular_values, dtype=np.float64)
     if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any():
         raise InputError("singular values are a vector of finite numbers, none below 0")
+    return values
+
+
+def _logarithms(singular_values: ArrayLike) -> NDArray[np.float64]:
+    """Of those above zero, falling."""
+    values = checked_values(singular_values)
     return np.log(-np.sort(-values[values > 0]))
 
 
