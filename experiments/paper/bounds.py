@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from accams import ACCAMS, Observations
 from accams.theory import approximation_bound, cover_stencil
+from paper.faces import plain_accams
 from paper.pages import Page, axes, curve, table
 from paper.runs import Row, Run
 from paper.sets import faces
@@ -33,9 +34,7 @@ def errors(M: np.ndarray, approximation: np.ndarray) -> Row:
 
 
 def one_stencil(M: np.ndarray, k: int) -> np.ndarray:
-    return (
-        ACCAMS(1, k, learning_rate=1.0, random_state=0, verbose=False).fit(Observations.from_dense(M)).stencils_.dense()
-    )
+    return plain_accams(M, 1, k).stencils_.dense()
 
 
 def single(clusters: tuple[int, ...], step: int, folder: Path, given: list[Row]) -> list[Row]:
@@ -83,9 +82,9 @@ def runs(plan: Plan) -> list[Run]:
     ]
 
 
-def show(plan: Plan, rows: list[Row]) -> Page:
+def draw(rows: list[Row], zeros: Row) -> Any:
+    """Both norms over clusters, and the spectral norm over repeated stencils."""
     figure, (one, two, three) = axes(14, 4.4, across=3)
-    zeros = next(row for row in rows if row["method"] == "zeros")
     for p, method in enumerate(("bound", "greedy cover, means", "greedy cover, centres", "ACCAMS", "SVD")):
         for ax, norm in ((one, "spectral"), (two, "max")):
             if not (norm == "spectral" and method.endswith("centres")):  # the theorem says nothing about it
@@ -94,16 +93,18 @@ def show(plan: Plan, rows: list[Row]) -> Page:
     for ax, label in ((one, "spectral norm of the error / of the matrix"), (two, "largest error / largest entry")):
         ax.axhline(1.0, color="#1c2330", linestyle=":", linewidth=1.2, label="zeros: above it, vacuous")
         ax.set(xscale="log", yscale="log", xlabel="clusters a side", ylabel=label)
-    for p, method in enumerate(("repeated: greedy cover, means", "repeated: ACCAMS")):
-        found = [(row["stencil"], row["spectral"] / zeros["spectral"]) for row in rows if row["method"] == method]
-        curve(three, found, method.removeprefix("repeated: "), (1, 3)[p])
-    three.set(
-        yscale="log", xlabel=f"stencils of {REPEATED} x {REPEATED} clusters", ylabel="spectral norm of what is left"
-    )
+    for method, colour in (("greedy cover, means", 1), ("ACCAMS", 3)):
+        here = [row for row in rows if row["method"] == f"repeated: {method}"]
+        curve(three, [(row["stencil"], row["spectral"] / zeros["spectral"]) for row in here], method, colour)
+    three.set(yscale="log", xlabel=f"stencils of {REPEATED} x {REPEATED}", ylabel="spectral norm of what is left")
     two.legend(frameon=False, fontsize=8)
     three.legend(frameon=False, fontsize=8)
-    page = Page(figures={"bounds": figure})
-    shown = [
+    return figure
+
+
+def show(plan: Plan, rows: list[Row]) -> Page:
+    zeros = next(row for row in rows if row["method"] == "zeros")
+    single = [
         [row["method"], row["clusters"] or "",
          *(f"{row[x] / zeros[x]:.3g}" if x in row else "" for x in ("max", "spectral", "rmse"))]
         for row in rows if "stencil" not in row
@@ -113,11 +114,12 @@ def show(plan: Plan, rows: list[Row]) -> Page:
         for row in rows
         if row.get("stencil")
     ]
+    pixels = " with every eighth pixel" if plan.quick else ""
+    page = Page(figures={"bounds": draw(rows, zeros)})
     page.add(
-        "The faces"
-        + (" with every eighth pixel" if plan.quick else "")
-        + ", not centred. Errors are shares of those of a matrix of zeros, so a bound above 1 promises nothing.",
-        table(["what", "clusters", "largest error", "spectral norm", "root mean square"], shown),
+        f"The faces{pixels}, not centred. Errors are shares of those of a matrix of zeros, so a bound above 1 promises "
+        "nothing.",
+        table(["what", "clusters", "largest error", "spectral norm", "root mean square"], single),
         "Stencil after stencil on the residual: by how much each lowers the spectral norm, and what the theorem "
         "promises for it (1 or more: nothing).",
         table(["method", "stencil", "norm after / before", "bound / before"], rates),

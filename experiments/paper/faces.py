@@ -21,10 +21,16 @@ SMALL = (20_000, 50_000, 100_000, 200_000)
 OURS = "ACCAMS, k=32"
 
 
+def plain_accams(matrix: np.ndarray, s: int, k: int) -> ACCAMS:
+    """The paper's algorithm on a complete matrix."""
+    model = ACCAMS(s, k, learning_rate=1.0, random_state=0, verbose=False)
+    return model.fit(Observations.from_dense(matrix))
+
+
 def backfitted(k: int, s: int, folder: Path, given: list[Row]) -> list[Row]:
     """The paper's algorithm: the error after each stencil."""
     matrix, _ = faces()
-    model = ACCAMS(s, k, learning_rate=1.0, random_state=0, verbose=False).fit(Observations.from_dense(matrix))
+    model = plain_accams(matrix, s, k)
     per_stencil = model.stencils_.bits / 8 / s
     return [
         {"method": f"ACCAMS, k={k}", "setting": f"s={l}", "bytes": per_stencil * l, "rmse": step.rmse}
@@ -35,7 +41,7 @@ def backfitted(k: int, s: int, folder: Path, given: list[Row]) -> list[Row]:
 def classic(k: int, folder: Path, given: list[Row]) -> list[Row]:
     """One co-clustering of many clusters."""
     matrix, _ = faces()
-    model = ACCAMS(1, k, learning_rate=1.0, random_state=0, verbose=False).fit(Observations.from_dense(matrix))
+    model = plain_accams(matrix, 1, k)
     return [{"method": "one co-clustering", "setting": f"k={k}", "bytes": model.stencils_.bits / 8,
              "rmse": model.train_rmse_}]  # fmt: skip
 

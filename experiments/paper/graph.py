@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from math import lgamma, log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -197,41 +198,52 @@ def runs(plan: Plan) -> list[Run]:
     ]  # fmt: skip
 
 
-def show(plan: Plan, rows: list[Row]) -> Page:
-    observations = graph()
-    lossless = edge_list_bytes(observations.shape[0], observations.nnz // 2)
+def draw(rows: list[Row], lossless: float) -> Any:
+    """Relative error, and log-loss, against size."""
     figure, (one, two) = axes(11, 4.4, across=2)
-    names = ("ACCAMS, k=32", "ACCAMS, k=16", "SVD, 32 bits", "SVD, quantised", "one co-clustering")
-    for p, name in enumerate(names):
-        modelled = [row for row in rows if "error" in row]
+    modelled = [row for row in rows if "error" in row]
+    coded = [row for row in rows if "bits_per_cell" in row]
+    for p, name in enumerate(("ACCAMS, k=32", "ACCAMS, k=16", "SVD, 32 bits", "SVD, quantised", "one co-clustering")):
         curve(one, lower_envelope(points(modelled, name, "error")), name, p, "-" if "SVD" in name else "o-")
-        coded = [row for row in rows if "bits_per_cell" in row]
         curve(two, points(coded, "SVD, 8 bits" if name == "SVD, quantised" else name, "bits_per_cell"), name, p)
     for ax, label in ((one, "relative error (Frobenius norm)"), (two, "log-loss, bits per cell")):
         ax.axvline(lossless, color="#1c2330", linestyle=":", linewidth=1.2, label="lossless list of the edges")
         size_axis(ax)
         ax.set_ylabel(label)
     one.legend(frameon=False, fontsize=8)
-    page = Page(figures={"graph": figure})
-    shown = [
-        [row["method"], row["setting"], f"{row['bytes'] / 1000:,.0f}",
-         f"{row['file_bytes'] / 1000:,.0f}" if "file_bytes" in row else "",
-         *(f"{row[x]:.4f}" if x in row else "" for x in ("error", "bits_per_cell")),
-         f"{row['residual_bytes'] / 1000:.0f}" if "residual_bytes" in row else "",
-         f"{row['auc']:.3f}", f"{row['average_precision']:.3f}"]
-        for row in rows if "auc" in row
+    return figure
+
+
+def measures(row: Row) -> list[str]:
+    """One line of the table."""
+
+    def shown(name: str, how: str, unit: float = 1.0) -> str:
+        return f"{row[name] / unit:{how}}" if name in row else ""
+
+    return [
+        row["method"], row["setting"], shown("bytes", ",.0f", 1000), shown("file_bytes", ",.1f", 1000),
+        shown("error", ".4f"), shown("bits_per_cell", ".4f"), shown("residual_bytes", ".1f", 1000),
+        shown("auc", ".3f"), shown("average_precision", ".3f"),
     ]  # fmt: skip
+
+
+def show(plan: Plan, rows: list[Row]) -> Page:
+    observations = graph()
+    lossless = edge_list_bytes(observations.shape[0], observations.nnz // 2)
+    page = Page(figures={"graph": draw(rows, lossless)})
     page.add(
         f"Oregon-2, {observations.shape[0]:,} nodes and {observations.nnz // 2:,} edges, every blank an observed "
         f"zero. **A lossless list of the edges takes about {lossless / 1000:.0f} KB**: right of the dotted line a "
         "lossy model is a way to understand the graph, not to store it. The relative error counts all cells; the "
         "log-loss is that of the prediction turned into a probability in the best rising way, and the column beside "
-        "it what the edges would take, coded by it, on top of the model. For link prediction a tenth of the edges is "
-        f"left out, and the model tells them from {NEGATIVES} times as many pairs without an edge: area under the ROC "
-        "curve, and average precision.",
+        "it what the edges would take, coded by it, on top of the model (the few dozen probabilities not counted). "
+        f"For link prediction a tenth of the edges is left out, and the model tells them from {NEGATIVES} times as "
+        "many pairs without an edge: area under the ROC curve, and average precision.",
         table(["model", "setting", "KB by formula", "KB on disk", "relative error", "bits per cell",
-               "KB of edges given the model", "ROC area", "average precision"], shown),
-        "Bytes of rivals at the error of ours:",
+               "KB of edges given the model", "ROC area", "average precision"],
+              [measures(row) for row in rows if "auc" in row]),
+        "Bytes of rivals at the error of ours (SVDs of every rank, quantised to 4 to 8 bits and entropy-coded; between "
+        "two co-clusterings by the logarithm of their bytes):",
         factors([row for row in rows if "error" in row], "error", ("ACCAMS, k=32", "ACCAMS, k=16")),
     )  # fmt: skip
     return page

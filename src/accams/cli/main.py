@@ -253,7 +253,14 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Small data and short curves: all of it in 20 minutes on two cores.")
     ] = False,
-    jobs: Annotated[int, typer.Option(help="Runs at a time, each on its share of the cores (times suffer).")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs at a time, each on its share of the cores, so that times are longer; by default 1, with --quick "
+            "one a core.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Repeat the paper's evaluation on your machine, ours beside every rival (needs `accams[bench,plot]`).
 

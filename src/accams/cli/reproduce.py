@@ -13,6 +13,7 @@ from rich.console import Console
 
 from accams.data.datasets._base import DATA_FOLDER
 from accams.errors import InputError
+from accams.threads import available_cores
 
 STUDIES = (
     "table", "prediction", "training-error", "faces", "graph", "hierarchy", "similar", "face-images", "analysis",
@@ -20,9 +21,11 @@ STUDIES = (
 )  # fmt: skip
 
 
-def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, jobs: int) -> bool:
+def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, jobs: int | None) -> bool:
     """Run the studies that were asked for, one after another; whether all of them are complete."""
     names = _asked(what)
+    if jobs is None:
+        jobs = available_cores() if quick else 1
     if jobs < 1:
         raise InputError(f"--jobs is how many runs go on at a time, at least 1, not {jobs}")
     if data is not None:
