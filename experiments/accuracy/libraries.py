@@ -1,5 +1,7 @@
 """Test accuracy of rival recommenders on the splits of our own experiments, computed once and kept in rivals.csv.
 
+The commands in that file name this script as it was called then, rivals.py.
+
 Stands alone: it needs numpy, scipy, myfm 0.4.0 and scikit-surprise 1.1.5, not accams. `export.py` writes the data.
 The split of a seed is `default_rng(seed).permutation(E)` over the ratings in the order of the file, its first tenth
 the test. Predictions are clipped to the range of the training part.

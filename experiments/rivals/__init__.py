@@ -10,6 +10,6 @@ from rivals.factors import Factorisation
 from rivals.llorma import LLORMA
 from rivals.mf import ALS, SGD
 from rivals.quantise import quantise
-from rivals.ratings import Ratings, rmse
+from rivals.ratings import Ratings
 
-__all__ = ["ALS", "BPMF", "DFC", "LLORMA", "SGD", "Factorisation", "Ratings", "quantise", "rmse"]
+__all__ = ["ALS", "BPMF", "DFC", "LLORMA", "SGD", "Factorisation", "Ratings", "quantise"]

@@ -86,8 +86,3 @@ def lines(keys: Ints, others: Ints, values: Vector, n: int) -> Lines:
     order = np.argsort(keys, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n))])
     return Lines(starts, others[order].astype(np.int32), values[order])
-
-
-def rmse(predicted: Vector, test: Ratings, low: float, high: float) -> float:
-    """Root of the mean squared error of predictions clipped to the range of the training values."""
-    return float(np.sqrt(np.mean((np.clip(predicted, low, high) - test.values) ** 2)))

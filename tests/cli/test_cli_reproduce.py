@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,10 @@ def test_the_tree_of_films_and_again_from_what_is_kept(real_data: Path, tmp_path
             assert (tmp_path / file).stat().st_size > 100
     kept = sorted((tmp_path / "runs" / "quick").glob("*.json"))
     assert len(kept) == 5
+
+
+def test_without_matplotlib_it_says_so_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'accams[bench,plot]'" in refusal("reproduce", "faces", "--out", tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -97,6 +98,15 @@ def test_several_at_a_time_give_the_same(tmp_path: Path, jobs: int) -> None:
         "b": [{"name": "b", "total": 2}],
         "c": [{"name": "c", "total": 1}],
     }
+
+
+def dying(folder: Path, given: list[Row]) -> list[Row]:
+    os._exit(1)
+
+
+def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
+    found = {each.key[0]: result for each, result, _ in do_all([Run(("dead",), dying)], tmp_path, jobs=2)}
+    assert "BrokenProcessPool" in found["dead"].note
 
 
 def test_every_run_once_and_in_order() -> None:
