@@ -69,7 +69,7 @@ def tree(name: str, folder: Path, given: list[Row]) -> list[Row]:
 
 
 def runs(plan: Plan) -> list[Run]:
-    return [Run((name, "hierarchy"), partial(tree, name), 2, model_run(name)) for name in rating_sets(plan.quick)]
+    return [Run((name, "hierarchy"), partial(tree, name), 2, (model_run(name),)) for name in rating_sets(plan.quick)]
 
 
 def show(plan: Plan, rows: list[Row]) -> Page:

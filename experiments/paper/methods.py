@@ -50,6 +50,8 @@ class Method:
         Settings that are tried on a validation part instead.
     trial : dict
         What is different while they are tried, to save time.
+    family : str, optional
+        The method that has the same settings in its grid; its trials are shared.
     most : int
         Ratings that it is run with at most.
     """
@@ -59,6 +61,7 @@ class Method:
     setting: Setting = field(default_factory=dict)
     grid: tuple[Setting, ...] = ()
     trial: Setting = field(default_factory=dict)
+    family: str = ""
     most: int = 10**9
 
 

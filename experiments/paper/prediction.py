@@ -14,6 +14,7 @@ CURVES = (
     *(f"ACCAMS k={k}" for k in (5, 10, 32)),
     "ACCAMS as it comes",
     *(f"bACCAMS paper s={s}" for s in (10, 30, 50)),
+    *(f"bACCAMS ours s={s}" for s in (5, 10, 20, 40)),
     "bACCAMS ours",
     *(f"ALS R={r}" for r in (1, 2, 5, 10, 20, 40)),
     "SVD++",
@@ -22,8 +23,8 @@ CURVES = (
     *(f"LLORMA R={r}" for r in RANKS),
 )
 STYLES = {  # what is drawn: colour and line
-    "bACCAMS, ours": (0, "D"),
-    "bACCAMS, ours, one draw": (0, "x"),
+    "bACCAMS, ours": (0, "D-"),
+    "bACCAMS, ours, one draw": (0, "x-"),
     "bACCAMS, ours, distilled": (0, "o-"),
     "bACCAMS, paper's settings": (1, "D--"),
     "bACCAMS, paper's settings, one draw": (1, "x--"),

@@ -14,17 +14,20 @@ from paper.sets import ratings, split, tuning_split
 from rivals import ALS, SGD
 
 RANKS = (1, 5, 10, 20)
+ALS_RANKS, ALS_RIDGES = (1, 2, 5, 10, 20, 40), (4.0, 6.0, 8.0, 10.0, 12.0, 15.0)
 DISTILLED = (0.033, 0.09, 0.3)  # bytes for each rating
 METHODS: dict[str, Method] = {
     "baselines": Method(m.baseline_lines, 0.5),
-    "SVD++": Method(m.surprise_lines, 30, {"kind": "SVDpp"}, most=m.LONG),
-    "CoClustering": Method(m.surprise_lines, 3, {"kind": "CoClustering"}, most=m.LONG),
-    "SGD": Method(m.factor_lines("MF by SGD", SGD), 2,
-                  grid=grid(rank=(10, 20, 40), ridge=(0.03, 0.05, 0.08, 0.12))),
-    "ALS": Method(m.factor_lines("MF by ALS", ALS), 0.5,
-                  grid=grid(rank=(5, 10, 20), ridge=(6.0, 8.0, 10.0, 12.0, 15.0))),
-    "myFM": Method(m.myfm_lines, 25, grid=grid(rank=(10, 20, 32), kept=(200,)), trial={"kept": 40}, most=m.LONG),
-    "BPMF": Method(m.bpmf_lines, 10, grid=grid(rank=(10, 20, 32), sweeps=(230,)), trial={"sweeps": 60}, most=m.LONG),
+    "SVD++": Method(m.surprise_lines, 40, most=m.LONG, grid=grid(
+        kind=("SVDpp",), n_factors=(25,), reg_all=(0.02, 0.05, 0.1), n_epochs=(20, 40))),
+    "CoClustering": Method(m.surprise_lines, 3, most=m.LONG, grid=tuple(
+        {"kind": "CoClustering", "n_cltr_u": k, "n_cltr_i": k} for k in (2, 3, 5, 10))),
+    "SGD": Method(m.factor_lines("MF by SGD", SGD), 3,
+                  grid=grid(rank=(10, 20, 40, 80), ridge=(0.05, 0.08, 0.12, 0.18))),
+    "ALS": Method(m.factor_lines("MF by ALS", ALS), 0.5, grid=grid(rank=ALS_RANKS, ridge=ALS_RIDGES)),
+    "myFM": Method(m.myfm_lines, 25, grid=grid(rank=(10, 20, 32, 48), kept=(200,)), trial={"kept": 40}, most=m.LONG),
+    "BPMF": Method(m.bpmf_lines, 10, grid=grid(rank=(10, 20, 32, 48), sweeps=(230,)), trial={"sweeps": 60},
+                   most=m.LONG),
     "what DFC divides": Method(m.dfc_lines, 0.5, grid=grid(
         rank=(10, 20), parts=(1,), method=("proj",), ridge=(6.0, 9.0, 13.0), bias_ridge=(5.0,))),
     **{f"DFC-{how.capitalize()}, {t} parts": Method(m.dfc_lines, 0.5, grid=grid(
@@ -43,9 +46,9 @@ METHODS: dict[str, Method] = {
        for k in (2, 5, 20, 50, 100, 200, 500)},
     **{f"ACCAMS k={k}": Method(m.accams_lines, 5, {"k": k, "s": 50, "prefixes": (1, 2, 3, 4, 8, 13, 20, 32, 50)})
        for k in (5, 10, 32)},
-    **{f"ALS R={r}": Method(m.factor_lines("MF by ALS", ALS), 0.5,
-                            grid=grid(rank=(r,), ridge=(4.0, 6.0, 8.0, 10.0, 12.0, 15.0)))
-       for r in (1, 2, 5, 10, 20, 40)},
+    **{f"ALS R={r}": Method(m.factor_lines("MF by ALS", ALS), 0.5, family="ALS",
+                            grid=grid(rank=(r,), ridge=ALS_RIDGES)) for r in ALS_RANKS},
+    **{f"bACCAMS ours s={s}": Method(m.bayesian_lines, s + 5, {"s": s}) for s in (5, 10, 20, 40)},
 }  # fmt: skip
 
 
@@ -54,24 +57,23 @@ def check_size(chosen: Method, n: int) -> None:
         raise UnavailableError(f"not run with more than {chosen.most:,} ratings")
 
 
-def tune(name: str, method: str, folder: Path, given: list[Row]) -> list[Row]:
-    """The settings of a grid, the best first."""
+def trial(name: str, method: str, setting: Setting, folder: Path, given: list[Row]) -> list[Row]:
+    """How well one setting of a grid does on ratings that are in no test part."""
     chosen, part = METHODS[method], tuning_split(name)
     check_size(chosen, len(part.train.values))
-
-    def error(setting: Setting) -> float:
-        first = next(chosen.lines(part, 0, setting | chosen.trial))
-        return part.rmse(first.predict(part.test.rows, part.test.cols))
-
-    tried = [{"set": name, "tuned": method, **setting, "validation_rmse": error(setting)} for setting in chosen.grid]
-    return sorted(tried, key=lambda row: row["validation_rmse"])
+    first = next(chosen.lines(part, 0, setting | chosen.trial))
+    error = part.rmse(first.predict(part.test.rows, part.test.cols))
+    return [{"set": name, "tuned": method, **setting, "validation_rmse": error}]
 
 
 def measure(name: str, seed: int, method: str, folder: Path, given: list[Row]) -> list[Row]:
     """Errors, bytes and time of what one method gives on one split."""
     chosen, part = METHODS[method], split(name, seed)
     check_size(chosen, len(part.train.values))
-    setting = {key: given[0][key] for key in chosen.grid[0]} if chosen.grid else chosen.setting
+    setting = chosen.setting
+    if chosen.grid:
+        best = min(given, key=lambda row: row["validation_rmse"])
+        setting = {key: best[key] for key in chosen.grid[0]}
     seen, rows = part.some_train(), list[Row]()
     began = perf_counter()
     for line in chosen.lines(part, seed, setting):
@@ -88,14 +90,15 @@ def measure(name: str, seed: int, method: str, folder: Path, given: list[Row]) -
 
 
 def run_of(name: str, seed: int, method: str) -> Run:
-    """One method on one split, after its tuning if it has any."""
+    """One method on one split, after the trials of its settings if it has several."""
     chosen, hundred_thousands = METHODS[method], len(ratings(name).values) / 1e5
-    settings, after = [chosen.setting, chosen.grid, chosen.trial], None
-    if chosen.grid:
-        cost = chosen.seconds * len(chosen.grid) * hundred_thousands / (6 if chosen.trial else 1)
-        after = Run((name, "tuning", method), partial(tune, name, method), cost, settings=settings)
-    cost = chosen.seconds * hundred_thousands
-    return Run((name, f"seed {seed}", method), partial(measure, name, seed, method), cost, after, settings)
+    cost, family = chosen.seconds * hundred_thousands, chosen.family or method
+    trials = tuple(
+        Run((name, "trial", family, text(setting)), partial(trial, name, family, setting),
+            cost / (6 if chosen.trial else 1), settings=chosen.trial)
+        for setting in chosen.grid
+    )  # fmt: skip
+    return Run((name, f"seed {seed}", method), partial(measure, name, seed, method), cost, trials, chosen.setting)
 
 
 def missing(name: str, folder: Path, given: list[Row]) -> list[Row]:

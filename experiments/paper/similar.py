@@ -39,7 +39,7 @@ def work(name: str, kind: str, folder: Path, given: list[Row]) -> list[Row]:
 
 def runs(plan: Plan) -> list[Run]:
     return [
-        Run((name, f"similar, {kind}"), partial(work, name, kind), 3, model_run(name, rate))
+        Run((name, f"similar, {kind}"), partial(work, name, kind), 3, (model_run(name, rate),))
         for name in rating_sets(plan.quick)
         for kind, rate in RATES.items()
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from accams.errors import MissingDataError
 from paper.pages import Page, origin, table, write
-from paper.runs import Result, Row, Run, do_all, in_order
+from paper.runs import Result, Row, Run
+from paper.schedule import do_all, in_order
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,31 @@ class Study:
     show: Callable[[Plan, list[Row]], Page]
 
 
-def conduct(study: Study, plan: Plan, console: Console) -> list[str]:
-    """Do what is not done yet, and write what came out; gives what is missing or went wrong, in words."""
-    try:
-        results = _with_progress(study, study.runs(plan), plan, console)
-    except MissingDataError as reason:
-        return [f"{study.name}: {reason}"]
+def conduct(studies: Sequence[Study], plan: Plan, console: Console) -> list[str]:
+    """Do what is not done yet, and write the page of each study as soon as it can be written.
+
+    Gives what is missing or went wrong, in words.
+    """
+    told = list[str]()
+    waiting: dict[str, tuple[Study, Sequence[Run]]] = {}
+    for study in studies:
+        try:
+            waiting[study.name] = study, study.runs(plan)
+        except MissingDataError as reason:
+            told.append(f"{study.name}: {reason}")
+    found: dict[tuple[str, ...], Result] = {}
+    everything = [run for _, runs in waiting.values() for run in runs]
+    for run, result in _with_progress(everything, plan, console):
+        found[run.key] = result
+        for study, runs in list(waiting.values()):
+            if all(each.key in found for each in runs):
+                del waiting[study.name]
+                told += _finish(study, [found[each.key] for each in runs], plan, console)
+    return told
+
+
+def _finish(study: Study, results: list[Result], plan: Plan, console: Console) -> list[str]:
+    """Write what came out; gives what did not, and why."""
     rows = [row for result in results for row in result.rows]
     notes = list(dict.fromkeys((", ".join(each.key), each.note) for each in results if each.note))
     told = [f"{study.name}: {what}: {why}" for what, why in notes]
@@ -82,25 +102,23 @@ def conduct(study: Study, plan: Plan, console: Console) -> list[str]:
     return told
 
 
-def _with_progress(study: Study, runs: Sequence[Run], plan: Plan, console: Console) -> list[Result]:
-    """The results in the order of the runs; the bar counts runs, the time left goes by how long each may take."""
+def _with_progress(runs: Sequence[Run], plan: Plan, console: Console) -> Iterator[tuple[Run, Result]]:
+    """The results as they come; the bar counts runs, the time left goes by how long each may take."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
-    found: dict[tuple[str, ...], Result] = {}
-    everything = in_order(runs)
+    open_runs = {run.key: run.seconds for run in in_order(runs)}
     began, guessed = monotonic(), 0.0
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(study.name, total=len(everything), left="")
+        task = bar.add_task("reproducing", total=len(open_runs), left="")
         for run, result, fresh in do_all(runs, plan.kept, plan.jobs):
-            found[run.key] = result
+            del open_runs[run.key]
             guessed += run.seconds if fresh else 0.0
-            waiting = sum(each.seconds for each in everything if each.key not in found)
             pace = (monotonic() - began) / guessed if guessed else 1.0 / plan.jobs
-            left = _left(waiting * pace)
-            bar.update(task, completed=len(found), left=left)
+            left = _left(sum(open_runs.values()) * pace)
+            bar.update(task, advance=1, left=f"{left}; last: {run.name}")
             if fresh and not console.is_terminal:
                 took = result.note or f"{result.seconds:.1f} s"
-                console.print(f"{study.name}: {run.name}: {took}; {left}", highlight=False, soft_wrap=True)
-    return [found[run.key] for run in runs]
+                console.print(f"{run.name}: {took}; {left}", highlight=False, soft_wrap=True)
+            yield run, result
 
 
 def _left(seconds: float) -> str:

@@ -55,8 +55,7 @@ def show(plan: Plan, rows: list[Row]) -> Page:
                 found.setdefault((row["fit"], row["line"]), []).append(row)
         page.add(
             f"**{name}**, three 90:10 splits, predictions clipped to the range of the training part. Rivals are tuned "
-            "on ratings that are in no test part (the best of a grid; the last column says which), but for the two of "
-            "Surprise, which have its defaults.",
+            "on ratings that are in no test part (the best of a grid; the last column says which).",
             table(["method", "setting", "size", "test RMSE", "spread", "by split", "seconds", "tuned"],
                   [line(each) for each in found.values()]),
         )  # fmt: skip

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from accams.errors import MissingDataError
 from paper.pages import Page, axes, curve, size_axis, write_csv
-from paper.runs import Row, Run, UnavailableError, do_all, in_order, kept
+from paper.runs import Row, Run, UnavailableError, kept
+from paper.schedule import do_all, in_order, urgencies
 from paper.study import Plan, Study, conduct
 
 
@@ -28,8 +29,8 @@ def failing(kind: type[Exception], folder: Path, given: list[Row]) -> list[Row]:
     raise kind("for this reason")
 
 
-def run(name: str, after: Run | None = None) -> Run:
-    return Run((name,), partial(counted, name), after=after)
+def run(name: str, *after: Run, seconds: float = 10.0) -> Run:
+    return Run((name,), partial(counted, name), seconds, after)
 
 
 def times(folder: Path, name: str) -> int:
@@ -109,6 +110,46 @@ def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
     assert "BrokenProcessPool" in found["dead"].note
 
 
+def test_runs_after_a_killed_process_are_done(tmp_path: Path) -> None:
+    dead = Run(("dead",), dying, seconds=100.0)
+    found = {each.key[0]: result for each, result, _ in do_all([dead, *map(run, "abc")], tmp_path, jobs=2)}
+    assert not found.pop("dead").rows
+    assert sum(bool(result.rows) for result in found.values()) >= 2  # one may have been lost with it
+
+
+def test_what_longer_work_hangs_on_is_more_urgent() -> None:
+    short, long = run("short", seconds=1), run("long", seconds=5)
+    runs = [short, long, run("tail", short, seconds=7), run("end", short, long, seconds=2)]
+    assert urgencies(runs) == {("short",): 8, ("long",): 7, ("tail",): 7, ("end",): 2}
+
+
+def test_a_run_may_build_on_several(tmp_path: Path) -> None:
+    found = {each.key[0]: result for each, result, _ in do_all([run("c", run("a"), run("b"))], tmp_path)}
+    assert list(found) == ["a", "b", "c"]
+    assert found["c"].rows == [{"name": "c", "total": 3}]
+
+
+def test_what_two_studies_share_is_done_once(tmp_path: Path) -> None:
+    studies = [
+        Study(name, name, lambda plan: [run("b", run("a"))], lambda plan, rows: Page([str(len(rows))]))
+        for name in ("one", "two")
+    ]
+    assert conduct(studies, Plan(True, tmp_path), Console(quiet=True)) == []
+    assert times(Plan(True, tmp_path).kept, "b") == 1
+    assert (tmp_path / "one.md").exists()
+    assert (tmp_path / "two.md").exists()
+
+
+def test_a_study_without_its_data_does_not_stop_the_others(tmp_path: Path) -> None:
+    def lacking(plan: Plan) -> list[Run]:
+        raise MissingDataError("get it there")
+
+    studies = [Study("one", "One", lacking, lambda *_: Page()),
+               Study("two", "Two", lambda plan: [run("a")], lambda *_: Page())]  # fmt: skip
+    assert conduct(studies, Plan(True, tmp_path), Console(quiet=True)) == ["one: get it there"]
+    assert (tmp_path / "two.md").exists()
+
+
 def test_every_run_once_and_in_order() -> None:
     first = run("a")
     assert [each.key[0] for each in in_order([run("b", first), run("c", first), run("b", first)])] == ["a", "b", "c"]
@@ -126,7 +167,7 @@ def test_one_that_fails_says_so_and_the_rest_goes_on(tmp_path: Path, kind: type[
         lambda plan: [Run(("bad",), partial(failing, kind)), run("good")],
         lambda plan, rows: Page([f"{len(rows)} rows"]),
     )
-    told = conduct(study, Plan(True, tmp_path), Console(quiet=True))
+    told = conduct([study], Plan(True, tmp_path), Console(quiet=True))
     assert len(told) == 1
     assert "for this reason" in told[0]
     page = (tmp_path / "trial.md").read_text()
@@ -140,12 +181,12 @@ def test_a_page_that_cannot_be_drawn_does_not_stop_the_others(tmp_path: Path) ->
         raise StopIteration
 
     study = Study("trial", "A trial", lambda plan: [run("a")], show)
-    assert conduct(study, Plan(True, tmp_path), Console(quiet=True)) == ["trial: no page, StopIteration: "]
+    assert conduct([study], Plan(True, tmp_path), Console(quiet=True)) == ["trial: no page, StopIteration: "]
 
 
 def test_nothing_came_out(tmp_path: Path) -> None:
     study = Study("trial", "A trial", lambda plan: [Run(("bad",), partial(failing, ValueError))], lambda *_: Page())
-    assert conduct(study, Plan(True, tmp_path), Console(quiet=True)) == ["trial: bad: ValueError: for this reason"]
+    assert conduct([study], Plan(True, tmp_path), Console(quiet=True)) == ["trial: bad: ValueError: for this reason"]
     assert not (tmp_path / "trial.md").exists()
 
 
@@ -156,7 +197,7 @@ def test_figures_are_written_twice(tmp_path: Path) -> None:
         size_axis(ax)
         return Page(figures={"drawing": figure})
 
-    conduct(Study("trial", "A trial", lambda plan: [run("a")], show), Plan(True, tmp_path), Console(quiet=True))
+    conduct([Study("trial", "A trial", lambda plan: [run("a")], show)], Plan(True, tmp_path), Console(quiet=True))
     assert (tmp_path / "drawing.png").stat().st_size > 5000
     assert "</svg>" in (tmp_path / "drawing.svg").read_text()
 

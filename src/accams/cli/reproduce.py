@@ -22,7 +22,7 @@ STUDIES = (
 
 
 def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, jobs: int | None) -> bool:
-    """Run the studies that were asked for, one after another; whether all of them are complete."""
+    """Run the studies that were asked for; whether all of them are complete."""
     names = _asked(what)
     if jobs is None:
         jobs = available_cores() if quick else 1
@@ -41,9 +41,7 @@ def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, 
     console = Console(stderr=True)
     study = _studies_package()
     plan = study.Plan(quick, out, jobs)
-    missing = list[str]()
-    for name in names:
-        missing += study.conduct(_study(name), plan, console)
+    missing = study.conduct([_study(name) for name in names], plan, console)
     for each in missing:
         console.print(f"[bold yellow]not complete:[/] {each}", highlight=False, soft_wrap=True)
     return not missing
