@@ -75,10 +75,11 @@ def text(setting: Setting) -> str:
 def accams_lines(part: Split, seed: int, setting: Setting) -> Iterator[Line]:
     """The paper's algorithm, or ours as it comes; `prefixes` are numbers of stencils that are looked at on the way."""
     k, s = setting["k"], setting["s"]
-    rate = setting.get("rate", 1.0)
-    model = ACCAMS(s, k, learning_rate=rate, random_state=seed, verbose=False).fit(part.observations).stencils_
+    rate, more = setting.get("rate", 1.0), setting.get("more", {})
+    model = ACCAMS(s, k, learning_rate=rate, random_state=seed, verbose=False, **more).fit(part.observations).stencils_
     name = "one co-clustering" if s == 1 else "ACCAMS" if rate == 1.0 else "ACCAMS, as it comes"
-    for l in setting.get("prefixes", (s,)):
+    name = "ACCAMS, early stopping" if more else name
+    for l in setting.get("prefixes", (len(model.stencils),)):
         some = replace(model, stencils=model.stencils[:l])
         yield Line(name, f"k={k}" if s == 1 else f"k={k}, s={l}", some.bits / 8, some.predict, some.size.bytes)
 

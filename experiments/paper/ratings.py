@@ -39,6 +39,8 @@ METHODS: dict[str, Method] = {
     "ACCAMS k=10 s=13": Method(m.accams_lines, 1, {"k": 10, "s": 13}),
     "ACCAMS k=100 s=5": Method(m.accams_lines, 2, {"k": 100, "s": 5}),
     "ACCAMS as it comes": Method(m.accams_lines, 1, {"k": 10, "s": 13, "rate": "auto"}),
+    "ACCAMS early stopping": Method(m.accams_lines, 4, {
+        "k": 10, "s": 300, "rate": 0.1, "more": {"early_stopping": True, "shrinkage": 5.0}}),
     **{f"bACCAMS paper s={s}": Method(m.bayesian_lines, s, {"paper": True, "s": s}) for s in (10, 30, 50, 70, 125)},
     "bACCAMS ours": Method(m.bayesian_lines, 80, {"distil": DISTILLED}),
     # for the curves

@@ -14,7 +14,7 @@ from paper.study import Plan, Study
 ORDER = (
     "baselines", "CoClustering", "one co-clustering", "SVD++", "SGD", "ALS", "what DFC divides", "DFC-Proj, 2 parts",
     "DFC-Nys, 2 parts", "DFC-Proj, 4 parts", "DFC-Nys, 4 parts", *(f"LLORMA R={r}" for r in RANKS), "myFM", "BPMF",
-    "ACCAMS k=10 s=13", "ACCAMS k=100 s=5", "ACCAMS as it comes",
+    "ACCAMS k=10 s=13", "ACCAMS k=100 s=5", "ACCAMS as it comes", "ACCAMS early stopping",
     *(f"bACCAMS paper s={s}" for s in (10, 30, 50, 70, 125)), "bACCAMS ours",
 )  # fmt: skip
 QUICK = tuple(name for name in ORDER if name not in {f"bACCAMS paper s={s}" for s in (50, 70, 125)})
