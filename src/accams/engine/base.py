@@ -20,8 +20,8 @@ from accams.engine import seeding
 from accams.engine.grid import Grid, row_weight_step
 from accams.engine.kmeans import Init
 from accams.engine.one_by_one import update_one_by_one
-from accams.engine.rules import Blocked, Collapsed, Effects, Nearest, RowNoise, Rule, Template
-from accams.engine.tables import Part, Table, Tables, empty_tables, own_first, reduced
+from accams.engine.rules import Blocked, BlockedVisit, Collapsed, Effects, Nearest, RowNoise, Rule, Template
+from accams.engine.tables import Part, Table, Tables, Visited, empty_tables, gain_of, own_first, reduced
 from accams.errors import InputError
 from accams.kernels import assign, sample
 from accams.kernels.predict import add_at
@@ -84,6 +84,7 @@ class State(ABC):
         self.k = (0, 0)
         self.row_weights: NDArray[np.int32] | None = None  # precision of each row, where rows have noise of their own
         self.effects: list[NDArray[np.int32] | None] = [None, None]  # of rows and columns, in ticks
+        self._visited: list[Visited] = []
         self._known_squares: NDArray[np.float64] | None = None
         self._sums: list[Sums | None] = [None, None]
         self._kept: list[Sums | None] = [None, None]
@@ -154,6 +155,28 @@ class State(ABC):
         if tables.moved:
             self.forget_sums(1 - axis)
         return tables
+
+    def visit(self, rule: BlockedVisit) -> None:
+        """Draw labels and template of the current stencil, and end it. What came out is told by `visited`.
+
+        An engine that works beside Python may return before it is done.
+        """
+        T, tables, moved, counts = rule.T, None, [0, 0], list(rule.counts)
+        for update in rule.updates:
+            axis = update.axis
+            prior = sample.log_weights(counts[axis], rule.concentration[axis], *update.weights)
+            tables = self.update(axis, Blocked(T, prior, rule.precision, update.labels), tables)
+            T = sample.template(tables.N, tables.L, rule.kappa, rule.spread, self.engine.grid.limit, *update.template)
+            counts[axis] = tables.counts
+            moved[axis] += tables.moved
+        assert tables is not None
+        self.end(T)
+        self._visited.append(Visited(T, counts, (moved[0], moved[1]), gain_of(tables, T)))
+
+    def visited(self) -> list[Visited]:
+        """What came out of all visits since the last call, in their order."""
+        found, self._visited = self._visited, []
+        return found
 
     def tables(self, axis: int) -> Tables:
         """The block tables of the labels as they are, by a pass along this axis if needed."""

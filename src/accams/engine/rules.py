@@ -57,6 +57,45 @@ class Collapsed:
 
 
 @dataclass(frozen=True)
+class BlockedVisit:
+    """A visit of the blocked sampler to the current stencil, all of it: an engine can do it without asking back.
+
+    One update after another, of rows and columns in turn: weights of the clusters from their Dirichlet distribution,
+    labels as in `Blocked`, then the template. An axis of one cluster has no update.
+
+    Attributes
+    ----------
+    T, counts
+        The template, and the rows and columns of each label, to begin with.
+    kappa, spread : float
+        tau^2 / sigma^2 for one unit of weight, and tau in ticks.
+    precision : float
+        As in `Blocked`.
+    concentration : (float, float)
+        Of the prior of row labels and of column labels.
+    updates : tuple of Update
+    """
+
+    T: Template
+    counts: list[NDArray[np.int64]]
+    kappa: float
+    spread: float
+    precision: float
+    concentration: tuple[float, float]
+    updates: tuple[Update, ...]
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update of a visit: its axis, and the keys of what is drawn."""
+
+    axis: int
+    weights: Key
+    labels: Key
+    template: Key
+
+
+@dataclass(frozen=True)
 class RowNoise:
     """Row precisions w_i ~ Gamma((nu + E_i) / 2, rate (nu + S_i / sigma2) / 2), S_i the row's squared residuals.
 

@@ -27,6 +27,26 @@ class Tables:
     moved: int = 0
 
 
+@dataclass(frozen=True)
+class Visited:
+    """What came out of a visit.
+
+    T, counts : its template, and the rows and columns of each label. moved : row and column labels that changed, in all
+    updates together. gain : sum of 2 L T - N T^2, which is what the stencil takes off the squared error.
+    """
+
+    T: NDArray[np.int32]
+    counts: list[NDArray[np.int64]]
+    moved: tuple[int, int]
+    gain: float
+
+
+def gain_of(tables: Tables, T: NDArray[np.int32]) -> float:
+    """How much a template takes off the squared error, in squared ticks and units of weight."""
+    t = T.astype(np.float64)
+    return float(np.sum(2.0 * tables.L * t - tables.N * t * t))
+
+
 def own_first(T: NDArray[Any], axis: int) -> NDArray[Any]:
     """A table or template with the axis that is updated first (or back again)."""
     return T if axis == 0 else T.T

@@ -21,17 +21,17 @@ def draw_template(tables: Tables, sigma2: float, tau2: float, unit: float, grid:
     `unit` is what one unit of N weighs. A block without observations is drawn from the prior.
     """
     spread = np.sqrt(tau2) / grid.step
-    T: Template = sample.template(tables.N, tables.L, tau2 * unit / sigma2, spread, grid.limit, *_key(random))
+    T: Template = sample.template(tables.N, tables.L, tau2 * unit / sigma2, spread, grid.limit, *draw_key(random))
     return T
 
 
 def draw_log_weights(counts: NDArray[np.int64], concentration: float, random: Random) -> NDArray[np.float64]:
     """log pi up to a constant, pi ~ Dirichlet(counts + concentration)."""
-    logs: NDArray[np.float64] = sample.log_weights(counts, concentration, *_key(random))
+    logs: NDArray[np.float64] = sample.log_weights(counts, concentration, *draw_key(random))
     return logs
 
 
-def _key(random: Random) -> tuple[int, int]:
+def draw_key(random: Random) -> tuple[int, int]:
     """Two words for a kernel's random numbers."""
     raw = random.bit_generator.random_raw
     return int(raw()) >> 2, int(raw()) >> 2

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
 from accams.engine.base import State
-from accams.engine.rules import Blocked, Collapsed, Effects, RowNoise, Rule, Template
-from accams.engine.tables import Tables
+from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
+from accams.engine.tables import Tables, Visited, gain_of
 from accams.fit.backfit import Settings, alternate
 from accams.fit.conditionals import (
     draw_inverse_gamma,
-    draw_log_weights,
+    draw_key,
     draw_prior_labels,
     draw_template,
     log_inverse_gamma,
@@ -27,7 +27,7 @@ from accams.fit.conditionals import (
 )  # fmt: skip
 from accams.fit.keys import Purpose, generator, key_of
 from accams.fit.priors import Priors
-from accams.fit.visits import Visit, gain, visit_of
+from accams.fit.visits import Visit, visit_of
 from accams.model.stencils import Labels
 
 Random = np.random.Generator
@@ -65,6 +65,7 @@ class Chain:
         self.visits = np.full((len(priors.shapes), len(Visit._fields)), np.nan)
         self._mass = state.engine.observations.total_weight()
         self._key = (0, 0)
+        self._open: list[tuple[int, int, Visited | None, float]] = []  # visits that were begun, not yet taken note of
 
     # -- a sweep ----------------------------------------------------------------------------------------------
 
@@ -76,8 +77,10 @@ class Chain:
             self._draw_effects(random)
         for stencil in range(len(self.priors.shapes)):
             if stop():
+                self._collect()
                 return False
             self.visit(stencil, random)
+        self._collect()
         self.draw_noise(random)
         self.sweep += 1
         return True
@@ -92,38 +95,58 @@ class Chain:
             if self.priors.continuous:
                 self._draw_effects(random)
             self.visit(stencil, random)
+            self._collect()
             self.draw_noise(random)
             self.sweep += 1
         return True
 
     def visit(self, stencil: int, random: Random) -> None:
-        """Take one stencil out, draw its labels and template, put it back."""
+        """Take one stencil out, draw its labels and template, put it back; `_collect` waits for what came out."""
         state = self.state
         new = stencil >= len(state.templates)
         state.begin(stencil, self.priors.shapes[stencil])
         if new:
             self._begin(stencil)
             self.counts.append([_counts(state.labels[axis], state.k[axis]) for axis in (0, 1)])
-        counts = self.counts[stencil]
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
-        tables, moved, updates = None, [0, 0], self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]
+        updates = self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]
+        if self.priors.sampler == "blocked" and max(state.k) > 1:
+            state.visit(self._blocked_visit(T, stencil, updates, random))
+            found = None
+        else:
+            found = self._visit_in_turn(T, new, stencil, updates, random)
+        self._open.append((stencil, updates, found, self._tau_gamma(stencil, random)))
+
+    def _visit_in_turn(self, T: Template, new: bool, stencil: int, updates: int, random: Random) -> Visited:
+        """A visit of the collapsed sampler, or to a stencil of one block, update by update."""
+        state, counts, moved, tables = self.state, self.counts[stencil], [0, 0], None
         if max(state.k) == 1 and not self.priors.growing:  # nothing to label, but a template to draw
             tables = state.tables(0)
             T = T if new else self._template(tables, stencil, random)
         for sub in range(updates):
             for axis in (0, 1):
                 if state.k[axis] > 1 or self.priors.growing:
-                    tables = state.update(axis, self._rule(axis, T, stencil, counts, sub, random), tables)
+                    tables = state.update(axis, self._collapsed(axis, stencil, sub), tables)
                     counts[axis] = tables.counts
                     moved[axis] += tables.moved
                     T = self._template(tables, stencil, random)
         assert tables is not None
-        self.moved += sum(moved)
-        changed = [x / (updates * size) for x, size in zip(moved, state.shape, strict=True)]
-        self.visits[stencil] = visit_of(counts, changed, gain(state, tables, T) / self._mass)
         state.end(T)
-        if self.priors.tau2 is None:
-            self.tau2[stencil] = self._draw_tau2(T, counts, random)
+        return Visited(T, counts, (moved[0], moved[1]), gain_of(tables, T))
+
+    def _collect(self) -> None:
+        """Take note of what came out of all visits since the last time."""
+        told = iter(self.state.visited())
+        scale = self.state.weight_unit * self.state.engine.grid.step**2 / self._mass
+        for stencil, updates, found, gamma in self._open:
+            each = found or next(told)
+            self.counts[stencil] = each.counts
+            self.moved += sum(each.moved)
+            changed = [x / (updates * size) for x, size in zip(each.moved, self.state.shape, strict=True)]
+            self.visits[stencil] = visit_of(each.counts, changed, each.gain * scale)
+            if self.priors.tau2 is None:
+                self.tau2[stencil] = self._tau2_of(each, gamma)
+        self._open = []
 
     def draw_noise(self, random: Random) -> None:
         """Row precisions given the residuals, then sigma^2 where it is sampled."""
@@ -252,24 +275,51 @@ class Chain:
         state = self.state
         return draw_template(tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random)
 
-    def _rule(self, axis: int, T: Template, stencil: int, counts: Counts, sub: int, random: Random) -> Rule:
-        priors, grid, unit = self.priors, self.state.engine.grid, self.state.weight_unit
-        key = self._key[0], self._key[1] + (stencil * MOST_SUB + sub) * 2 + axis
-        concentration = priors.concentration(stencil, axis)
-        precision = unit * grid.step**2 / self.sigma2
-        if priors.sampler == "blocked":
-            return Blocked(T, draw_log_weights(counts[axis], concentration, random), precision, key)
-        kappa = self.tau2[stencil] * unit / self.sigma2
-        crp = priors.label_prior == "crp"
-        return Collapsed(kappa, 0.5 * kappa * precision, concentration, crp, key, priors.growing)
+    def _blocked_visit(self, T: Template, stencil: int, updates: int, random: Random) -> BlockedVisit:
+        """All that the engine needs for a visit; the keys of its random numbers do not depend on what comes out."""
+        state, priors = self.state, self.priors
+        unit, step = state.weight_unit, state.engine.grid.step
+        planned = tuple(
+            Update(axis, draw_key(random), self._label_key(stencil, sub, axis), draw_key(random))
+            for sub in range(updates)
+            for axis in (0, 1)
+            if state.k[axis] > 1
+        )
+        return BlockedVisit(
+            T, self.counts[stencil], self.tau2[stencil] * unit / self.sigma2, float(np.sqrt(self.tau2[stencil])) / step,
+            unit * step**2 / self.sigma2, (priors.concentration(stencil, 0), priors.concentration(stencil, 1)), planned,
+        )  # fmt: skip
 
-    def _draw_tau2(self, T: Template, counts: Counts, random: Random) -> float:
-        """tau^2 of one stencil; the collapsed sampler has only the blocks of occupied clusters."""
-        values = T * self.state.engine.grid.step
+    def _collapsed(self, axis: int, stencil: int, sub: int) -> Collapsed:
+        priors, unit = self.priors, self.state.weight_unit
+        kappa = self.tau2[stencil] * unit / self.sigma2
+        rho = 0.5 * kappa * (unit * self.state.engine.grid.step**2 / self.sigma2)
+        key, crp = self._label_key(stencil, sub, axis), priors.label_prior == "crp"
+        return Collapsed(kappa, rho, priors.concentration(stencil, axis), crp, key, priors.growing)
+
+    def _label_key(self, stencil: int, sub: int, axis: int) -> Key:
+        return self._key[0], self._key[1] + (stencil * MOST_SUB + sub) * 2 + axis
+
+    def _tau_gamma(self, stencil: int, random: Random) -> float:
+        """The gamma variable that will give tau^2 of a stencil; its shape is known before the visit is done.
+
+        The collapsed sampler has only the blocks of occupied clusters, and is done already.
+        """
+        if self.priors.tau2 is not None:
+            return 0.0
+        k = self.state.templates[stencil].shape
+        size = k[0] * k[1]
         if self.priors.sampler == "collapsed":
-            values = values[np.ix_(counts[0] > 0, counts[1] > 0)]
-        shape, scale = self.priors.gamma
-        return draw_inverse_gamma(shape + values.size / 2.0, scale + float(np.square(values).sum()) / 2.0, random)
+            rows, cols = (np.count_nonzero(each) for each in self.counts[stencil])
+            size = rows * cols
+        return float(random.standard_gamma(self.priors.gamma[0] + size / 2.0))
+
+    def _tau2_of(self, visited: Visited, gamma: float) -> float:
+        """tau^2 of one stencil, which is inverse gamma given its template."""
+        values = visited.T * self.state.engine.grid.step
+        if self.priors.sampler == "collapsed":
+            values = values[np.ix_(visited.counts[0] > 0, visited.counts[1] > 0)]
+        return float((self.priors.gamma[1] + float(np.square(values).sum()) / 2.0) / gamma)
 
     def _draw_effects(self, random: Random) -> None:
         """Effects of rows and columns, each followed by their variance."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accams.engine.base import State
 from accams.engine.rules import Template
-from accams.engine.tables import Tables
+from accams.engine.tables import Tables, gain_of
 
 
 class Visit(NamedTuple):
@@ -54,5 +54,4 @@ def visit_of(counts: Sequence[NDArray[Any]], changed: Sequence[float], gain: flo
 
 def gain(state: State, tables: Tables, T: Template) -> float:
     """By how much a stencil with these tables and this template lowers the squared error."""
-    t = T.astype(np.float64)
-    return float(np.sum(2.0 * tables.L * t - tables.N * t * t)) * state.weight_unit * state.engine.grid.step**2
+    return gain_of(tables, T) * state.weight_unit * state.engine.grid.step**2
