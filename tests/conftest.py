@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # before numba is imported; 0 for tests marked gpu
+
 NO_DATA = "no real data"
 
 

@@ -6,6 +6,8 @@ Random numbers are hashes of a key (two words) and the row's number, so a draw n
 
 from __future__ import annotations
 
+from math import cos, log, pi, sqrt
+
 import numpy as np
 
 from accams.kernels.jit import contracted, inlined, kernel
@@ -284,15 +286,15 @@ def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing,
 def gamma(shape, key0, key1, counter):
     """A draw from the gamma distribution of this shape and scale one (Marsaglia and Tsang's rejection)."""
     d = (shape + 1.0 if shape < 1.0 else shape) - 1.0 / 3.0
-    c = 1.0 / np.sqrt(9.0 * d)
+    c = 1.0 / sqrt(9.0 * d)
     word = mixed(np.uint64(key1) ^ mixed(np.uint64(counter) * ADD1))
     turn = 1
     while True:
         u, v, w = uniform(key0, word, turn), uniform(key0, word, turn + 1), uniform(key0, word, turn + 2)
         turn += 3
-        x = np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+        x = sqrt(-2.0 * log(u)) * cos(2.0 * pi * v)
         y = (1.0 + c * x) ** 3
-        if y > 0.0 and np.log(w) < 0.5 * x * x + d - d * y + d * np.log(y):
+        if y > 0.0 and log(w) < 0.5 * x * x + d - d * y + d * log(y):
             if shape < 1.0:
                 return d * y * uniform(key0, word, 0) ** (1.0 / shape)
             return d * y
@@ -309,7 +311,7 @@ def precisions(lo, hi, squares, cells, nu, scale, key0, key1, out):
 def normal(key0, key1, counter):
     """A standard normal number (Box and Muller), from the uniform numbers 2 * counter and 2 * counter + 1."""
     u, v = uniform(key0, key1, 2 * counter), uniform(key0, key1, 2 * counter + 1)
-    return np.sqrt(-2.0 * np.log(u)) * np.cos(2.0 * np.pi * v)
+    return sqrt(-2.0 * log(u)) * cos(2.0 * pi * v)
 
 
 @kernel
@@ -323,31 +325,43 @@ def effects(lo, hi, n, l, row_weights, effects, kappa, spread, limit, key0, key1
         w = 1.0 if row_weights is None else np.float64(row_weights[i])
         whole = 1.0 + kappa * w * n[i, 0]
         mean = kappa * w * np.float64(l[i, 0] + n[i, 0] * effects[i]) / whole
-        new = np.rint(mean + spread / np.sqrt(whole) * normal(key0, key1, i))
+        new = np.rint(mean + spread / sqrt(whole) * normal(key0, key1, i))
         change[i] = np.int32(min(max(new, -limit), limit)) - effects[i]
 
 
 @kernel
+def block_value(N, L, kappa, spread, limit, key0, key1, block):
+    """One entry of a template: N(kappa L / (1 + kappa N), spread^2 / (1 + kappa N)), a whole number for float32."""
+    whole = 1.0 + kappa * N
+    drawn = kappa * L / whole + spread / sqrt(whole) * normal(key0, key1, block)
+    rounded = np.float64(np.float32((drawn + ROUND) - ROUND))
+    return np.int32(min(max(rounded, -limit), limit))
+
+
+@kernel
 def template(N, L, kappa, spread, limit, key0, key1):
-    """T[a, b] ~ N(kappa L / (1 + kappa N), spread^2 / (1 + kappa N)), in whole numbers that float32 can hold."""
+    """A template given the tables of its blocks, each entry drawn by `block_value`."""
     out = np.empty(N.shape, np.int32)
     for a in range(N.shape[0]):
         for b in range(N.shape[1]):
-            whole = 1.0 + kappa * N[a, b]
-            drawn = kappa * L[a, b] / whole + spread / np.sqrt(whole) * normal(key0, key1, a * N.shape[1] + b)
-            rounded = np.float64(np.float32(np.rint(drawn)))
-            out[a, b] = np.int32(min(max(rounded, -limit), limit))
+            out[a, b] = block_value(N[a, b], L[a, b], kappa, spread, limit, key0, key1, a * N.shape[1] + b)
     return out
 
 
 @kernel
-def log_weights(counts, concentration, key0, key1):
-    """log pi up to a constant, pi ~ Dirichlet(counts + concentration): in logarithms, since small shapes underflow.
+def log_weight(count, concentration, key0, key1, a):
+    """The logarithm of a gamma variable of shape count + concentration: in logarithms, since small shapes underflow.
 
-    A gamma variable of shape a is one of shape a + 1 times U^(1 / a).
+    A gamma variable of shape s is one of shape s + 1 times U^(1 / s).
     """
+    shape = count + concentration
+    return log(gamma(shape + 1.0, key0, key1, a + 1)) + log(uniform(key1, key0, a)) / shape
+
+
+@kernel
+def log_weights(counts, concentration, key0, key1):
+    """log pi up to a constant, pi ~ Dirichlet(counts + concentration)."""
     out = np.empty(counts.size)
     for a in range(counts.size):
-        shape = counts[a] + concentration
-        out[a] = np.log(gamma(shape + 1.0, key0, key1, a + 1)) + np.log(uniform(key1, key0, a)) / shape
+        out[a] = log_weight(counts[a], concentration, key0, key1, a)
     return out

@@ -1,0 +1,1 @@
+"""The `cuda` engine: observed cells on an NVIDIA GPU."""

@@ -1,0 +1,142 @@
+"""How one order of the observations lies in the memory of a GPU.
+
+Rows (here: rows or columns, whichever is updated) are cut into *pieces*: the observations of one row whose partners
+are in one *tile*, a range of at most 65,536 partners, and at most CAP of them. So a partner's place in its tile takes
+16 bits, and the labels of a tile fit into the fast memory that a block of threads shares. 32 pieces of about
+the same length are a *slice*, one piece for each thread of a warp: entry e of the piece of thread t is at
+``start + 32 e + t``. The threads of a warp read neighbouring entries, and each has sums of its own, so
+nothing is added up between threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapreplace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.kernels import slices
+from accams.threads import Threads
+
+WARP = 32
+TILE = 1 << 16  # partners, as many as 16 bits can name
+CAP = 512  # entries of a piece
+NOBODY = -1  # the row of a thread that has no piece
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One order of the observations, in slices.
+
+    Attributes
+    ----------
+    tile : int
+        Partners of a tile.
+    n_tiles : int
+    slice_starts : array
+        Where the entries of each slice begin; one more than there are slices.
+    slice_tiles : array
+        The tile of each slice; slices of a tile are neighbours.
+    owners, lengths, firsts : arrays
+        Of each thread of each slice: its row, the entries of its piece, and where these are in the usual order.
+    whole : array
+        Of each row: whether it is one piece, so that its sums need not be added up.
+    index : array
+        Of each entry: the partner's place in its tile.
+    """
+
+    tile: int
+    n_tiles: int
+    slice_starts: NDArray[np.int64]
+    slice_tiles: NDArray[np.int32]
+    owners: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+    firsts: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+    index: NDArray[np.uint16]
+
+    @property
+    def size(self) -> int:
+        """Entries, with those that only fill up a slice."""
+        return int(self.slice_starts[-1])
+
+    def arranged(self, values: NDArray[Any], threads: Threads) -> NDArray[Any]:
+        """One number per observation, from the usual order into slices; zeros fill up."""
+        out = np.zeros(self.size, values.dtype)
+        threads.run(slices.arrange, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, values, out)
+        return out
+
+    def queues(self, n_blocks: int, warps: int) -> Queues:
+        """Slices for about `n_blocks` blocks of so many warps, the longest first, each to the warp with least to do."""
+        work = np.diff(self.slice_starts)
+        per_tile = np.bincount(self.slice_tiles, work, self.n_tiles)
+        lists, tiles = list[list[int]](), list[int]()
+        for tile in np.flatnonzero(per_tile):
+            here = np.flatnonzero(self.slice_tiles == tile)  # in the order of their lengths
+            blocks = max(1, min(-(-len(here) // warps), round(n_blocks * per_tile[tile] / per_tile.sum())))
+            mine: list[list[int]] = [[] for _ in range(blocks * warps)]
+            loads = [(0, w) for w in range(len(mine))]
+            for s in here.tolist():
+                load, w = loads[0]
+                mine[w].append(s)
+                heapreplace(loads, (load + int(work[s]), w))
+            lists += mine
+            tiles += [int(tile)] * blocks
+        starts = np.concatenate([[0], np.cumsum([len(each) for each in lists])])
+        done = np.array([s for each in lists for s in each], np.int32)
+        return Queues(starts.astype(np.int32), done, np.array(tiles, np.int32))
+
+
+class Queues(NamedTuple):
+    """Warp w of all blocks together does ``slices[starts[w]:starts[w + 1]]``; and the tile of each block."""
+
+    starts: NDArray[np.int32]
+    slices: NDArray[np.int32]
+    tiles: NDArray[np.int32]
+
+
+def lay_out(
+    starts: NDArray[np.int64], index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE,
+    cap: int = CAP,
+) -> Layout:  # fmt: skip
+    """The layout of an order, in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending."""
+    n_tiles = max(1, -(-n_partners // tile))
+    tile = max(1, -(-n_partners // n_tiles))
+    rows = len(starts) - 1
+    ranges = threads.split(starts)
+    counts = np.zeros(rows, np.int64)
+    threads.run(slices.count_pieces, ranges, starts, index, tile, cap, counts)
+    ends = np.cumsum(counts)
+    owners, tiles, lengths = (np.empty(ends[-1] if rows else 0, np.int32) for _ in range(3))
+    firsts = np.empty(len(owners), np.int64)
+    threads.run(slices.cut_pieces, ranges, starts, index, tile, cap, ends - counts, owners, tiles, lengths, firsts)
+    order = np.lexsort((-lengths, tiles))  # stable: rows of one length stay in order
+    slots, slice_tiles = _slots(tiles[order], n_tiles)
+    lanes = np.full((4, len(slice_tiles) * WARP), 0, np.int64)
+    lanes[0] = NOBODY
+    lanes[0, slots], lanes[1, slots], lanes[2, slots] = owners[order], lengths[order], firsts[order]
+    widths = lanes[1].reshape(-1, WARP).max(axis=1, initial=0) if len(slice_tiles) else np.zeros(0, np.int64)
+    slice_starts = np.concatenate([[0], np.cumsum(widths * WARP)])
+    layout = Layout(
+        tile, n_tiles, slice_starts, slice_tiles, lanes[0].astype(np.int32), lanes[1].astype(np.int32), lanes[2],
+        counts <= 1, np.zeros(0, np.uint16),
+    )  # fmt: skip
+    within = np.empty(len(index), np.uint16)
+    threads.run(slices.within_tile, ranges, starts, index, tile, within)
+    return Layout(**{**layout.__dict__, "index": layout.arranged(within, threads)})
+
+
+def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The thread of each piece, pieces being sorted by tile, and the tile of each slice: a new slice for a new tile."""
+    per_tile = np.bincount(tiles, minlength=n_tiles)
+    n_slices = -(-per_tile // WARP)
+    first_slot = np.concatenate([[0], np.cumsum(n_slices)[:-1]]) * WARP
+    first_piece = np.concatenate([[0], np.cumsum(per_tile)[:-1]])
+    slots = first_slot[tiles] + np.arange(len(tiles)) - first_piece[tiles]
+    return slots, np.repeat(np.arange(n_tiles), n_slices).astype(np.int32)
+
+
+def _ranges(layout: Layout, threads: Threads) -> list[tuple[int, int]]:
+    return threads.split(layout.slice_starts) if len(layout.slice_tiles) else []

@@ -1,0 +1,86 @@
+"""Slices hold every observation once, with its row, its partner and its value; shares hold every slice once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from accams.engine.cuda.layout import NOBODY, WARP, Layout, lay_out
+from accams.threads import Threads
+
+
+def ordered(
+    m: int, n: int, density: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
+    """Rows, and the usual order (starts, partners), of a random pattern."""
+    mask = np.random.default_rng(seed).random((m, n)) < density
+    rows, partners = np.nonzero(mask)
+    starts = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
+    return rows, starts, partners.astype(np.uint16)
+
+
+def entries(layout: Layout, values: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+    """Row, partner and value of everything that the threads read."""
+    arranged, found = layout.arranged(values, Threads(1)), []
+    for s, tile in enumerate(layout.slice_tiles):
+        for t in range(WARP):
+            slot = s * WARP + t
+            for e in range(layout.lengths[slot]):
+                p = layout.slice_starts[s] + WARP * e + t
+                found.append((layout.owners[slot], tile * layout.tile + layout.index[p], arranged[p]))
+    return found
+
+
+@given(
+    st.integers(1, 80), st.integers(1, 60), st.sampled_from([0.0, 0.05, 0.5, 1.0]), st.integers(1, 70),
+    st.integers(1, 9), st.integers(1, 3), st.integers(0, 99),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_every_observation_is_there_once(
+    m: int, n: int, density: float, tile: int, cap: int, threads: int, seed: int
+) -> None:
+    rows, starts, partners = ordered(m, n, density, seed)
+    layout = lay_out(starts, partners, n, Threads(threads, chunk_size=20), tile=tile, cap=cap)
+    values = np.arange(1, len(rows) + 1)
+    assert sorted(entries(layout, values)) == list(zip(rows, partners, values, strict=True))
+    assert layout.lengths.max(initial=0) <= cap
+    assert layout.tile <= tile
+    pieces = np.bincount(layout.owners[layout.owners != NOBODY], minlength=m)
+    assert np.array_equal(layout.whole, pieces <= 1)
+
+
+def test_slices_waste_little_room() -> None:
+    rng = np.random.default_rng(0)
+    lengths = np.minimum(np.exp(rng.normal(3.0, 1.0, 20_000)).astype(np.int64) + 1, 400)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    partners = np.concatenate([np.sort(rng.permutation(400)[:size]) for size in lengths]).astype(np.uint16)
+    layout = lay_out(starts, partners, 400, Threads(1))
+    assert layout.size < 1.05 * len(partners)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3, 50])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_queues_hold_every_slice_once_and_are_of_one_length(n_blocks: int, warps: int) -> None:
+    _, starts, partners = ordered(900, 50, 0.4, 1)
+    layout = lay_out(starts, partners, 50, Threads(1), tile=20, cap=8)
+    queues = layout.queues(n_blocks, warps)
+    assert sorted(queues.slices) == list(range(len(layout.slice_tiles)))
+    assert len(queues.starts) == len(queues.tiles) * warps + 1
+    assert len(queues.tiles) <= n_blocks + layout.n_tiles
+    work = np.diff(layout.slice_starts)
+    for block, tile in enumerate(queues.tiles):
+        ends = queues.starts[block * warps : (block + 1) * warps + 1]
+        assert (layout.slice_tiles[queues.slices[ends[0] : ends[-1]]] == tile).all()
+        loads = [work[queues.slices[a:b]].sum() for a, b in pairwise(ends)]
+        assert max(loads) - min(loads) <= work.max()
+
+
+def test_nothing_observed_is_no_work() -> None:
+    layout = lay_out(np.zeros(4, np.int64), np.zeros(0, np.uint16), 5, Threads(1))
+    assert layout.size == 0
+    assert len(layout.queues(3, 2).tiles) == 0
