@@ -11,6 +11,7 @@ from scipy import sparse
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.cpu import CpuEngine
+from accams.engine.cuda.engine import CudaEngine
 from accams.engine.dense import DenseEngine
 from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
@@ -181,7 +182,7 @@ def design(rows, cols, row_labels, col_labels, shapes):
 
 # -- small data ----------------------------------------------------------------------------------------------
 
-KINDS: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine}
+KINDS: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "cuda": CudaEngine}
 
 
 @dataclass
@@ -223,6 +224,7 @@ def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:
 SPARSE_KINDS = ("complete", "missing", "missing weighted", "complete weighted")
 GRAPH_KINDS = ("graph", "graph light", "graph weighted", "graph light weighted")
 ALL = [(e, k) for e in ("cpu", "dense") for k in SPARSE_KINDS] + [("graph", k) for k in GRAPH_KINDS]
+SIMULATED = [("cuda", "missing weighted")]  # slow, so not with everything
 
 
 def model_ticks(state: State) -> np.ndarray:

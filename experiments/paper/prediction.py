@@ -44,8 +44,12 @@ STYLES = {  # what is drawn: colour and line
 }
 
 
+SLOW = {f"bACCAMS ours s={s}" for s in (20, 40)}
+
+
 def runs(plan: Plan) -> list[Run]:
-    return runs_of(rating_sets(plan.quick), (0,), CURVES)
+    wanted = tuple(name for name in CURVES if not (plan.quick and name in SLOW))
+    return runs_of(rating_sets(plan.quick), (0,), wanted)
 
 
 def draw(rows: list[Row], measure: str, label: str, figure: str, above: float | None = None) -> Page:

@@ -51,7 +51,9 @@ class Case:
         sparse.gather(0, ROWS, *args)
         return n, l, resid
 
-    def by_gpu(self, shifts: int, weights: Any, partners: Any, tile: int, cap: int) -> tuple[NDArray[Any], ...]:
+    def by_gpu(
+        self, axis: int, shifts: int, weights: Any, partners: Any, tile: int, cap: int
+    ) -> tuple[NDArray[Any], ...]:
         layout = lay_out(self.starts, self.index, PARTNERS, Threads(1), tile=tile, cap=cap)
         queues = layout.queues(3, THREADS // kernels.WARP)
         resid = layout.arranged(self.resid, Threads(1))
@@ -60,20 +62,15 @@ class Case:
         untouched = np.flatnonzero(~layout.whole | (np.diff(self.starts) == 0))
         kernels.clear[2, 16](untouched, n, l)
         heavy = weights is not None, partners is not None
-        kernel = kernels.gather_kernel(K_OTHER, THREADS, shifts, *heavy)
+        kernel = kernels.gather_kernel(K_OTHER, axis, THREADS, shifts, *heavy)
         shared = kernels.gather_bytes(K_OTHER, THREADS, layout.tile, any(heavy))
-        given = [(self.own[p], self.other[p], self.T[p], 1) if p < shifts else (None, None, None, 1) for p in (0, 1)]
+        T = [np.ascontiguousarray(each if axis == 0 else each.T) for each in self.T]
+        given = [(self.own[p], self.other[p], T[p], 1) if p < shifts else (None, None, None, 1) for p in (0, 1)]
         kernel[len(queues.tiles), THREADS, 0, shared](
             *queues, layout.slice_starts, layout.owners, layout.lengths, layout.whole, layout.index, resid, arranged,
             layout.tile, self.other[2], partners, *given[0], *given[1], n, l,
         )  # fmt: skip
-        back = np.empty_like(self.resid)
-        for s in range(len(layout.slice_tiles)):
-            for t in range(kernels.WARP):
-                slot = s * kernels.WARP + t
-                for e in range(layout.lengths[slot]):
-                    back[layout.firsts[slot] + e] = resid[layout.slice_starts[s] + kernels.WARP * e + t]
-        return n, l, back
+        return n, l, layout.in_usual_order(resid, Threads(1))
 
 
 @pytest.mark.parametrize("shifts", [0, 1, 2])
@@ -84,7 +81,8 @@ def test_gather(shifts: int, weighted: bool, partnered: bool, tile: int, cap: in
     weights = case.weights if weighted else None
     partners = case.partner_weights if partnered else None
     expected = case.by_cpu(shifts, weights, partners)
-    for found, right in zip(case.by_gpu(shifts, weights, partners, tile, cap), expected, strict=True):
+    axis = int(partnered)
+    for found, right in zip(case.by_gpu(axis, shifts, weights, partners, tile, cap), expected, strict=True):
         assert np.array_equal(found, right)
 
 

@@ -39,6 +39,7 @@ class Engine(ABC):
     """The data of one fit, in the form that one place of running wants."""
 
     name: str
+    in_turn = True  # whether labels can be drawn one after another
 
     def __init__(self, observations: Observations, grid: Grid, threads: Threads) -> None:
         self.observations = observations

@@ -10,17 +10,17 @@ from accams.engine.grid import Grid
 from accams.errors import InputError
 from accams.threads import Threads
 
-EngineName = Literal["auto", "cpu", "dense", "graph"]
+EngineName = Literal["auto", "cpu", "dense", "graph", "cuda"]
 
 
 def choose(observations: Observations, name: str) -> str:
     """The engine for `name`, with "auto" resolved from the data.
 
     Observed zeros go to `graph`, complete matrices to `dense`, everything else to `cpu`, which is the faster one
-    as soon as a cell is missing (experiments/density.py).
+    as soon as a cell is missing (experiments/density.py). A GPU is used only where `cuda` is asked for.
     """
-    if name not in ("auto", "cpu", "dense", "graph"):
-        raise InputError(f"engine must be 'auto', 'cpu', 'dense' or 'graph', not {name!r}")
+    if name not in ("auto", "cpu", "dense", "graph", "cuda"):
+        raise InputError(f"engine must be 'auto', 'cpu', 'dense', 'graph' or 'cuda', not {name!r}")
     blanks = observations.blank_weight is not None
     if name == "auto":
         return "graph" if blanks else "dense" if observations.is_complete else "cpu"
@@ -44,5 +44,10 @@ def make_engine(
     from accams.engine.graph import GraphEngine
 
     kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine}
+    chosen = choose(observations, name)
+    if chosen == "cuda":
+        from accams.engine.cuda.engine import CudaEngine
+
+        kinds["cuda"] = CudaEngine
     grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
-    return kinds[choose(observations, name)](observations, grid, Threads(n_threads, chunk_size, callers))
+    return kinds[chosen](observations, grid, Threads(n_threads, chunk_size, callers))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.residual import NONE, ResidualState, Shift
 from accams.engine.tables import Table
@@ -30,6 +31,13 @@ class Order:
     ranges: list[Range]
 
 
+def to_column_order(obs: Observations, by_row: NDArray[np.int32]) -> NDArray[np.int32]:
+    """One number per observation, from row order to column order."""
+    out = np.empty_like(by_row)
+    orders.transpose_values(obs.row_starts, obs.cols, obs.col_starts[:-1].copy(), by_row, out)
+    return out
+
+
 class CpuEngine(Engine):
     """Sparse observations with missing cells."""
 
@@ -41,23 +49,16 @@ class CpuEngine(Engine):
         weights: list[NDArray[np.int32] | None] = [None, None]
         if obs.stored_weights is not None:
             by_row = self.grid.weight_ticks(obs)
-            weights = [by_row, self.to_column_order(by_row)]
+            weights = [by_row, to_column_order(obs, by_row)]
         self.orders = [
             Order(starts, index, w, self.threads.split(starts))
             for starts, index, w in zip((obs.row_starts, obs.col_starts), (obs.cols, obs.rows), weights, strict=True)
         ]
 
-    def to_column_order(self, by_row: NDArray[np.int32]) -> NDArray[np.int32]:
-        """One number per observation, from row order to column order."""
-        obs = self.observations
-        out = np.empty_like(by_row)
-        orders.transpose_values(obs.row_starts, obs.cols, obs.col_starts[:-1].copy(), by_row, out)
-        return out
-
     def values_in_ticks(self) -> list[NDArray[np.int32]]:
         """The data less the offset, in both orders."""
         by_row = self.grid.ticks_of(self.observations.stored_values)
-        return [by_row, self.to_column_order(by_row)]
+        return [by_row, to_column_order(self.observations, by_row)]
 
     def new_state(self, chain: int = 0) -> CpuState:
         """A state whose residual is the data less the offset."""

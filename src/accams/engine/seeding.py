@@ -39,7 +39,7 @@ def fill_empty_clusters(
     The cost can only fall.
     """
     n, l = state.sums(axis)
-    labels, counts = state.labels[axis], counts.copy()
+    labels, counts = state.labels[axis].copy(), counts.copy()
     gains = np.empty(len(labels))
     state.engine.threads.run(
         assign.misfits, state.row_ranges(axis), n, l, T, rule.curvature, rule.shrinkage, labels, gains
@@ -54,6 +54,8 @@ def fill_empty_clusters(
             labels[row] = empty.pop(0)
             counts[labels[row]] += 1
             moved += 1
+    if moved:
+        state.set_labels(axis, labels)
     return moved
 
 

@@ -16,6 +16,7 @@ from scipy.special import gammaln, softmax
 from accams.engine.base import State
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
+from accams.errors import InputError
 from accams.fit.backfit import Settings, alternate
 from accams.fit.conditionals import (
     draw_inverse_gamma,
@@ -52,6 +53,10 @@ class Chain:
     """
 
     def __init__(self, state: State, priors: Priors, number: int, sigma2: float, tau2: float = 1.0) -> None:
+        if priors.sampler == "collapsed" and not state.engine.in_turn:
+            raise InputError(
+                f"engine={state.engine.name!r} has no collapsed sampler: use sampler='blocked' or engine='cpu'"
+            )
         self.state = state
         self.priors = priors
         self.number = number

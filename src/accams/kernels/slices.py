@@ -50,3 +50,14 @@ def arrange(lo, hi, slice_starts, lengths, firsts, values, out):
             first, place = firsts[slot], slice_starts[s] + t
             for e in range(lengths[slot]):
                 out[place + 32 * e] = values[first + e]
+
+
+@kernel
+def collect(lo, hi, slice_starts, lengths, firsts, arranged, out):
+    """The values of slices [lo, hi) back to where they come from."""
+    for s in range(lo, hi):
+        for t in range(32):
+            slot = s * 32 + t
+            first, place = firsts[slot], slice_starts[s] + t
+            for e in range(lengths[slot]):
+                out[first + e] = arranged[place + 32 * e]

@@ -46,11 +46,12 @@ def gather_bytes(k: int, threads: int, tile: int, weighted: bool) -> int:
 
 
 @cache
-def gather_kernel(k: int, threads: int, shifts: int, weighted: bool = False, partnered: bool = False) -> Any:
+def gather_kernel(k: int, axis: int, threads: int, shifts: int, weighted: bool = False, partnered: bool = False) -> Any:
     """A pass that adds so many stencils to the residual, and sums it by the partners' labels.
 
     `weighted`: every observation has a weight; `partnered`: so has every partner. Without either, sum and count of a
-    piece share a 64-bit word, as in `accams.kernels.sparse`.
+    piece share a 64-bit word, as in `accams.kernels.sparse`. Templates have the rows of the matrix first, so they are
+    read the other way round along axis 1.
     """
     TEMPLATES = (2, MAX_LABELS * MAX_LABELS)
     WARPS = threads // WARP
@@ -76,18 +77,20 @@ def gather_kernel(k: int, threads: int, shifts: int, weighted: bool = False, par
             codes[CODES + np.uint32(j)] = code
         if shifts > 0:
             for c in range(thread, T_a.size, threads):
-                templates[0, c] = sign_a * T_a[c // T_a.shape[1], c % T_a.shape[1]]
+                a, b = c // T_a.shape[1 - axis], c % T_a.shape[1 - axis]
+                templates[0, c] = sign_a * (T_a[a, b] if axis == 0 else T_a[b, a])
         if shifts > 1:
             for c in range(thread, T_b.size, threads):
-                templates[1, c] = sign_b * T_b[c // T_b.shape[1], c % T_b.shape[1]]
+                a, b = c // T_b.shape[1 - axis], c % T_b.shape[1 - axis]
+                templates[1, c] = sign_b * (T_b[a, b] if axis == 0 else T_b[b, a])
         me = np.uint32(thread)
         for b in range(k):
             bins[np.uint32(b) * TID_STEP + me] = 0
             if HEAVY:
                 bins[SUMS + np.uint32(b) * TID_STEP + me] = 0
         cuda.syncthreads()
-        step_a = np.uint32(T_a.shape[1]) if shifts > 0 else np.uint32(0)
-        step_b = np.uint32(T_b.shape[1]) if shifts > 1 else np.uint32(0)
+        step_a = np.uint32(T_a.shape[1 - axis]) if shifts > 0 else np.uint32(0)
+        step_b = np.uint32(T_b.shape[1 - axis]) if shifts > 1 else np.uint32(0)
         warp = cuda.blockIdx.x * WARPS + thread // WARP
         for q in range(starts[warp], starts[warp + 1]):
             s = np.int64(slices[q])
@@ -108,7 +111,7 @@ def gather_kernel(k: int, threads: int, shifts: int, weighted: bool = False, par
                     x += templates[1, row_b + (code >> THIRD)]
                 if shifts > 0:
                     resid[place] = x
-                bin = (code & FIELD) * TID_STEP + me
+                bin = (code if shifts == 0 else code & FIELD) * TID_STEP + me
                 if HEAVY:
                     w = np.int64(1)
                     if weighted:

@@ -68,6 +68,12 @@ class Layout:
         threads.run(slices.arrange, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, values, out)
         return out
 
+    def in_usual_order(self, arranged: NDArray[Any], threads: Threads) -> NDArray[Any]:
+        """One number per observation, from slices back into the usual order."""
+        out = np.empty(int(self.lengths.sum(dtype=np.int64)), arranged.dtype)
+        threads.run(slices.collect, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, arranged, out)
+        return out
+
     def queues(self, n_blocks: int, warps: int) -> Queues:
         """Slices for about `n_blocks` blocks of so many warps, the longest first, each to the warp with least to do."""
         work = np.diff(self.slice_starts)
