@@ -173,7 +173,7 @@ def test_the_last_checkpoint_is_there_to_go_on_from(monkeypatch: pytest.MonkeyPa
 
 def test_while_the_chains_are_being_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chain that runs already when Ctrl-C comes ends its stencil, too, before anyone looks at it."""
-    within_a_stencil, pressed, original = threading.Event(), [], Chain._rule
+    within_a_stencil, pressed, original = threading.Event(), [], Chain._blocked_visit
 
     class Pool(ThreadPoolExecutor):
         def submit(self, work: Any, chain: Any) -> Any:  # type: ignore[override]
@@ -183,13 +183,13 @@ def test_while_the_chains_are_being_started(monkeypatch: pytest.MonkeyPatch) -> 
                 raise KeyboardInterrupt
             return future
 
-    def slow_rule(self: Chain, *arguments: Any) -> Any:
+    def slow_visit(self: Chain, *arguments: Any) -> Any:
         if (self.number, self.sweep) == (1, 2):
             within_a_stencil.set()
             time.sleep(0.05)
         return original(self, *arguments)
 
-    monkeypatch.setattr(Chain, "_rule", slow_rule)
+    monkeypatch.setattr(Chain, "_blocked_visit", slow_visit)
     monkeypatch.setattr("accams.fit.chains.ThreadPoolExecutor", Pool)
     model = interrupted(make(n_sweeps=9, n_burn_in=5, n_threads=2))
     assert pressed == [True]

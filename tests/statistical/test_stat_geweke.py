@@ -53,10 +53,8 @@ class SigmaWithoutHalves(Chain):
 class TauCountsEmptyBlocks(Chain):
     """tau^2 with K the number of all blocks of the template, but the squares of occupied ones only."""
 
-    def _draw_tau2(self, T, counts, random) -> float:
-        used = T[counts[0] > 0][:, counts[1] > 0] * self.state.engine.grid.step
-        shape, scale = self.priors.gamma
-        return draw_inverse_gamma(shape + T.size / 2.0, scale + np.square(used).sum() / 2.0, random)
+    def _tau_gamma(self, stencil, random) -> float:
+        return float(random.standard_gamma(self.priors.gamma[0] + self.state.templates[stencil].size / 2.0))
 
 
 @pytest.mark.parametrize(("wrong", "pair"), [(SigmaWithoutHalves, CRP), (TauCountsEmptyBlocks, COLLAPSED)])
