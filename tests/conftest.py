@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # before numba is imported; 0 for tests marked gpu
+os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # before numba is imported
 
 NO_DATA = "no real data"
 

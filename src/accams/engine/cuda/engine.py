@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from accams.engine.base import Engine
 from accams.engine.cpu import to_column_order
 from accams.engine.cuda.device import Array, find_device, upload
-from accams.engine.cuda.kernels import MAX_LABELS, WARP, gather_bytes
-from accams.engine.cuda.layout import TILE, Layout, lay_out
+from accams.engine.cuda.kernels import MAX_LABELS, gather_bytes
+from accams.engine.cuda.layout import TILE, WARP, Layout, lay_out
 
 STATIC = 2 * 4 * MAX_LABELS**2 + 1024  # shared memory of `gather` beside its sums and codes
-LARGE_K = 16  # beyond it a tile is half as large, for the sums to have room
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,6 @@ class Side:
     slices: tuple[Array, ...]  # slice_starts, owners, lengths, whole, index
     weights: Array | None
     split: Array  # rows of several pieces, or of none: their sums are added to
-    n_split: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class CudaEngine(Engine):
         parts = (layout.slice_starts, layout.owners, layout.lengths, layout.whole, layout.index)
         split = np.flatnonzero(~layout.whole | (np.diff(starts) == 0))
         arranged = None if weights is None else upload(layout.arranged(weights, self.threads))
-        return Side(layout, tuple(upload(each) for each in parts), arranged, upload(split), len(split))
+        return Side(layout, tuple(upload(each) for each in parts), arranged, upload(split))
 
     def plan(self, axis: int, k: int, heavy: bool) -> Plan:
         """How a pass along this axis is launched, whose partners have k clusters."""

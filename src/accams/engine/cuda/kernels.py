@@ -16,15 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from numba import cuda, float64, int32, int64, uint16
 
+from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
 from accams.kernels.sparse import HALF, ONE
 
-WARP = 32
 CODE_BITS = 5  # of a label in a code: three labels in 16 bits
 MAX_LABELS = 1 << CODE_BITS
 FIELD = np.uint32(MAX_LABELS - 1)
 SECOND, THIRD = np.uint32(CODE_BITS), np.uint32(2 * CODE_BITS)
-NOBODY = -1
 
 How = Literal["keep", "nearest", "draw"]
 

@@ -10,7 +10,7 @@ nothing is added up between threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapreplace
 from typing import Any, NamedTuple
 
@@ -120,7 +120,7 @@ def lay_out(
     threads.run(slices.cut_pieces, ranges, starts, index, tile, cap, ends - counts, owners, tiles, lengths, firsts)
     order = np.lexsort((-lengths, tiles))  # stable: rows of one length stay in order
     slots, slice_tiles = _slots(tiles[order], n_tiles)
-    lanes = np.full((4, len(slice_tiles) * WARP), 0, np.int64)
+    lanes = np.zeros((3, len(slice_tiles) * WARP), np.int64)
     lanes[0] = NOBODY
     lanes[0, slots], lanes[1, slots], lanes[2, slots] = owners[order], lengths[order], firsts[order]
     widths = lanes[1].reshape(-1, WARP).max(axis=1, initial=0) if len(slice_tiles) else np.zeros(0, np.int64)
@@ -131,7 +131,7 @@ def lay_out(
     )  # fmt: skip
     within = np.empty(len(index), np.uint16)
     threads.run(slices.within_tile, ranges, starts, index, tile, within)
-    return Layout(**{**layout.__dict__, "index": layout.arranged(within, threads)})
+    return replace(layout, index=layout.arranged(within, threads))
 
 
 def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

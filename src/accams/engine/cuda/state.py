@@ -217,7 +217,7 @@ class CudaState(State):
     def _pass(self, axis: int, labels: Array, k: int, n: Array, l: Array) -> None:
         """Add what is waiting to the residual, and sum it by these labels of the other axis."""
         waiting = self._waiting[axis]
-        while len(waiting) > 2:
+        while len(waiting) > (2 if k <= kernels.MAX_LABELS else 0):  # three labels share a code
             self._apply_first(axis)
         shifts = [*waiting, NONE, NONE][:2]
         self._launch_gather(axis, labels, k, n, l, len(waiting), shifts)
@@ -235,8 +235,8 @@ class CudaState(State):
         side, partners = self.engine.sides[axis], self._row_weights_there if axis == 1 else None
         heavy = side.weights is not None, partners is not None
         plan = self.engine.plan(axis, k, any(heavy))
-        if side.n_split:
-            blocks = min(-(-side.n_split * k // self._threads), 8 * self.engine.device.processors)
+        if side.split.size:
+            blocks = min(-(-side.split.size * k // self._threads), 8 * self.engine.device.processors)
             launch(kernels.clear, blocks, self._threads, 0, side.split, n, l)
         kernel = kernels.gather_kernel(k, axis, plan.threads, n_shifts, *heavy)
         args = *side.slices, self._resid[axis], side.weights, side.layout.tile, labels, partners, *shifts[0], *shifts[1]
