@@ -69,9 +69,9 @@ class ACCAMS(StencilEstimator):
         Starts per stencil; the best is kept.
     clip : bool or (float, float), default True
         Whether predictions are kept within the range of the training values, or within the range given.
-    engine : {"auto", "cpu", "dense", "graph"}, default "auto"
+    engine : {"auto", "cpu", "dense", "graph", "cuda"}, default "auto"
         Where it runs: `cpu` for sparse data with missing cells, `dense` for complete matrices,
-        `graph` where blanks are observed zeros.
+        `graph` where blanks are observed zeros; `cuda` on an NVIDIA GPU, which is only beginning to work.
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.
     random_state : int, RandomState, Generator or None, default 0

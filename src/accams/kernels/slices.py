@@ -6,29 +6,32 @@ from accams.kernels.jit import kernel
 
 
 @kernel
+def end_of_piece(p, end, index, tile, cap):
+    """Where the piece that begins at p ends: at the end of the row, of the tile, or when it has `cap` entries."""
+    last = (index[p] // tile + 1) * tile
+    stop = p + 1
+    while stop < end and stop < p + cap and index[stop] < last:
+        stop += 1
+    return stop
+
+
+@kernel
 def count_pieces(lo, hi, starts, index, tile, cap, counts):
     """Into how many pieces each row is cut."""
     for i in range(lo, hi):
-        p, end = starts[i], starts[i + 1]
-        while p < end:
-            last = (index[p] // tile + 1) * tile
-            stop = p + 1
-            while stop < end and stop < p + cap and index[stop] < last:
-                stop += 1
+        p = starts[i]
+        while p < starts[i + 1]:
+            p = end_of_piece(p, starts[i + 1], index, tile, cap)
             counts[i] += 1
-            p = stop
 
 
 @kernel
 def cut_pieces(lo, hi, starts, index, tile, cap, slots, owners, tiles, lengths, firsts):
     """Cut rows into pieces; those of row i go to slots[i], slots[i] + 1, ..."""
     for i in range(lo, hi):
-        p, end, q = starts[i], starts[i + 1], slots[i]
-        while p < end:
-            last = (index[p] // tile + 1) * tile
-            stop = p + 1
-            while stop < end and stop < p + cap and index[stop] < last:
-                stop += 1
+        p, q = starts[i], slots[i]
+        while p < starts[i + 1]:
+            stop = end_of_piece(p, starts[i + 1], index, tile, cap)
             owners[q], tiles[q], lengths[q], firsts[q] = i, index[p] // tile, stop - p, p
             q += 1
             p = stop
