@@ -62,8 +62,9 @@ def press_at(monkeypatch: pytest.MonkeyPatch, sweep: int, stencil: int, chain: i
             end = time.monotonic() + 20
             while not waits(main) and time.monotonic() < end:
                 time.sleep(0.005)
-            signal.pthread_kill(main, signal.SIGINT)
-            stops[-1].wait(20)
+            while not stops[-1].is_set() and time.monotonic() < end:  # unheard if it comes just before the wait begins
+                signal.pthread_kill(main, signal.SIGINT)
+                stops[-1].wait(1)
         original(self, number, random)
 
     monkeypatch.setattr("accams.fit.chains.Event", event)
