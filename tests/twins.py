@@ -195,7 +195,8 @@ class Case:
 
     def engine(self, name: str, threads: Threads | None = None, grid: Grid | None = None) -> Engine:
         """An engine for six stencils."""
-        return KINDS[name](self.observations, grid or Grid.of(self.observations, 6), threads or Threads(1))
+        more = (6,) if name == "cuda" else ()
+        return KINDS[name](self.observations, grid or Grid.of(self.observations, 6), threads or Threads(1), *more)
 
 
 def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:

@@ -22,9 +22,9 @@ ROWS, PARTNERS, K_OWN, K_OTHER = 45, 30, 3, 4
 class Case:
     """A random order with a residual, labels, two stencils to be added, and weights."""
 
-    def __init__(self, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        mask = rng.random((ROWS, PARTNERS)) < rng.choice([0.1, 0.4], (ROWS, 1))
+    def __init__(self, seed: int, dense: bool = False) -> None:
+        rng, self.dense = np.random.default_rng(seed), dense
+        mask = rng.random((ROWS, PARTNERS)) < (1.0 if dense else rng.choice([0.1, 0.4], (ROWS, 1)))
         self.starts = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
         self.index = np.nonzero(mask)[1].astype(np.uint16)
         size = len(self.index)
@@ -59,16 +59,22 @@ class Case:
         resid = layout.arranged(self.resid, Threads(1))
         arranged = None if weights is None else layout.arranged(weights, Threads(1))
         n, l = np.full((2, ROWS, K_OTHER), 7, np.int64)
-        untouched = np.flatnonzero(~layout.whole | (np.diff(self.starts) == 0))
-        kernels.clear[2, 16](untouched, n, l)
+        n[np.diff(self.starts) == 0], l[np.diff(self.starts) == 0] = 0, 0  # nobody writes there
+        kernels.clear[2, 16](np.flatnonzero(~layout.whole), n, l)
         heavy = weights is not None, partners is not None
-        kernel = kernels.gather_kernel(K_OTHER, axis, THREADS, shifts, *heavy)
+        kernel = kernels.gather_kernel(
+            K_OTHER, axis, THREADS, shifts, dense=self.dense, weighted=heavy[0], partnered=heavy[1]
+        )
         shared = kernels.gather_bytes(K_OTHER, THREADS, layout.tile, any(heavy))
-        T = [np.ascontiguousarray(each if axis == 0 else each.T) for each in self.T]
-        given = [(self.own[p], self.other[p], T[p], 1) if p < shifts else (None, None, None, 1) for p in (0, 1)]
+        T = np.zeros((3, 8, 8), np.int32)
+        for p, each in enumerate(self.T):
+            mine = each if axis == 0 else each.T
+            T[p, : mine.shape[0], : mine.shape[1]] = mine
+        given = [(p, 1, *self.T[p].shape) if p < shifts else (0, 0, 0, 0) for p in (0, 1)]
         kernel[len(queues.tiles), THREADS, 0, shared](
-            *queues, layout.slice_starts, layout.owners, layout.lengths, layout.whole, layout.index, resid, arranged,
-            layout.tile, self.other[2], partners, *given[0], *given[1], n, l,
+            *queues, layout.slice_starts, layout.owners, layout.lengths, layout.places, layout.whole,
+            None if self.dense else layout.index, 0, resid, arranged, layout.tile, np.array(self.own),
+            np.array(self.other), T, 2, *given[0], *given[1], partners, n, l,
         )  # fmt: skip
         return n, l, layout.in_usual_order(resid, Threads(1))
 
@@ -76,8 +82,9 @@ class Case:
 @pytest.mark.parametrize("shifts", [0, 1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("tile", "cap", "partnered"), [(64, 512, False), (11, 5, True)])
-def test_gather(shifts: int, weighted: bool, partnered: bool, tile: int, cap: int) -> None:
-    case = Case(shifts)
+@pytest.mark.parametrize("dense", [False, True])
+def test_gather(shifts: int, weighted: bool, partnered: bool, tile: int, cap: int, dense: bool) -> None:
+    case = Case(shifts, dense)
     weights = case.weights if weighted else None
     partners = case.partner_weights if partnered else None
     expected = case.by_cpu(shifts, weights, partners)
@@ -94,7 +101,7 @@ def test_label(how: kernels.How, axis: int, row_weighted: bool) -> None:
     case = Case(5)
     n, l, _ = case.by_cpu(0, None, None)
     weights = case.own_weights if row_weighted else None
-    labels, expected = case.own[2].copy(), case.own[2].copy()
+    labels, expected = np.array(case.own), case.own[2].copy()
     T, key = case.template.astype(np.float64), (12345, 67890)
     curvature = {"keep": 0.0, "nearest": 1.5, "draw": 1e-18}[how]
     prices = case.log_prior if how == "draw" else 1e15 * np.abs(case.log_prior)
@@ -106,43 +113,68 @@ def test_label(how: kernels.How, axis: int, row_weighted: bool) -> None:
         moved = assign.nearest(0, ROWS, n, l, weights, T, curvature, prices, False, expected, N, L, counts)
     else:
         moved = sample.blocked(0, ROWS, n, l, weights, T, prices, curvature, *key, expected, N, L, counts)
-    mine = [np.zeros((K_OWN, K_OTHER)[:: 1 if axis == 0 else -1], np.int64) for _ in range(2)]
-    my_counts, my_moved = np.zeros(K_OWN, np.int64), np.zeros(1, np.int64)
-    template = np.ascontiguousarray(case.template if axis == 0 else case.template.T)
-    kernel = kernels.label_kernel(how, (K_OWN, K_OTHER), axis, 16, row_weighted)
+    cells = K_OWN * K_OTHER
+    tables = np.zeros(2 * cells + K_OWN + 1, np.int64)
+    template = np.zeros((2, 8, 8), np.int32)
+    template[1][:K_OWN, :K_OTHER] = case.template
+    kernel = kernels.label_kernel(how, (K_OWN, K_OTHER), axis, 16, row_weighted=row_weighted)
+    numbers, keys = np.zeros((3, 5)), np.zeros((3, 2, 6), np.int64)
+    numbers[2, kernels.SCALE], keys[2, 1, kernels.LABELS : kernels.LABELS + 2] = curvature, key
     kernel[2, 16, 0, kernels.label_bytes((K_OWN, K_OTHER), 16)](
-        n, l, weights, template, curvature, prices, *key, labels, *mine, my_counts, my_moved
-    )
-    assert np.array_equal(labels, expected)
-    assert len(set(labels)) > 1
-    for found, right in zip(mine, (N, L), strict=True):
+        n, l, weights, template if axis == 0 else template.transpose(0, 2, 1).copy(), 1, prices, numbers, keys, 2, 1,
+        labels, 2, tables,
+    )  # fmt: skip
+    assert np.array_equal(labels[2], expected)
+    assert np.array_equal(labels[:2], np.array(case.own)[:2])
+    assert len(set(expected)) > 1
+    shape = (K_OWN, K_OTHER) if axis == 0 else (K_OTHER, K_OWN)
+    for found, right in zip(tables[: 2 * cells].reshape(2, *shape), (N, L), strict=True):
         assert np.array_equal(found if axis == 0 else found.T, right)
-    assert np.array_equal(my_counts, counts)
-    assert my_moved[0] == moved
+    assert np.array_equal(tables[2 * cells : -1], counts)
+    assert tables[-1] == moved
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-def test_templates_and_weights() -> None:
+def test_steps_of_a_visit() -> None:
+    """Weights of clusters, then a template, then the next weights: those of the CPU, with the sums told of."""
     rng = np.random.default_rng(3)
-    N = rng.integers(0, 900, (4, 3))
-    L = rng.integers(-(2**30), 2**30, (4, 3))
-    counts, moved = rng.integers(0, 50, 4), np.array([7])
-    concentration, keys = 0.3, (2**61 + 5, 2**60 + 1)
-    weights = np.zeros(4)
-    steps.draw_weights[1, 8](counts, concentration, *keys, weights)
-    assert np.allclose(weights, sample.log_weights(counts, concentration, *keys), rtol=1e-13)
-    expected = sample.template(N, L, 0.01, 1e6, 2**22, *keys)
-    gain = np.sum(2.0 * L * expected - N * np.square(expected.astype(np.float64)))
-    T, told_counts, told_moved, told_gain = (
-        np.zeros((4, 3), np.int32),
-        np.zeros(4, np.int64),
-        np.array([2]),
-        np.zeros(1),
+    N, L = rng.integers(0, 900, (4, 3)), rng.integers(-(2**30), 2**30, (4, 3))
+    sizes, old = rng.integers(0, 50, 4), rng.integers(0, 50, 3)
+    numbers, keys = np.zeros((2, 5)), rng.integers(0, 2**62, (2, 2, 6))
+    numbers[1] = 0.01, 1e6, 1e-9, 0.3, 0.7
+    tables = np.concatenate([N.ravel(), L.ravel(), sizes, [7]])
+    T, counts = np.zeros((6, 8, 8), np.int32), np.zeros((6, 2, 8), np.int64)
+    counts[5, 0, :4], counts[5, 1, :3] = 1, old
+    prices, moved, gain = np.zeros(8), np.full((2, 2), 5), np.zeros(2)
+    steps.first_step[1, 8](counts, 5, 0, 4, numbers, keys, 1, prices, moved)
+    expected = sample.log_weights(np.ones(4, np.int64), 0.3, *keys[1, 0, :2])
+    assert np.allclose(prices[:4], expected, rtol=1e-13)
+    about = numbers, keys, 1
+    steps.next_step[1, 8](tables, 4, 3, 0, T, counts, 5, 2**22, *about, 0, 1, prices, moved, gain)
+    template = sample.template(N, L, 0.01, 1e6, 2**22, *keys[1, 0, 4:])
+    assert np.array_equal(T[5, :4, :3], template)
+    assert np.array_equal(counts[5, 0, :4], sizes)
+    assert moved.tolist() == [[5, 5], [7, 0]]
+    assert not tables.any()
+    assert np.allclose(prices[:3], sample.log_weights(old, 0.7, *keys[1, 1, :2]), rtol=1e-13)
+    tables[:] = np.concatenate([N.ravel(), L.ravel(), old, [0], [2]])[: len(tables)]
+    steps.next_step[1, 8](tables, 4, 3, 1, T, counts, 5, 2**22, *about, 1, -1, prices, moved, gain)
+    template = sample.template(N, L, 0.01, 1e6, 2**22, *keys[1, 1, 4:]).astype(np.float64)
+    assert gain[1] == pytest.approx(np.sum(2.0 * L * template - N * template**2))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_squares(weighted: bool) -> None:
+    case = Case(1)
+    weights, expected, found = case.weights if weighted else None, np.zeros(ROWS), np.zeros((ROWS, 2), np.int64)
+    sparse.squares(0, ROWS, case.starts, case.resid, weights, expected)
+    layout = lay_out(case.starts, case.index, PARTNERS, Threads(1), tile=11, cap=5)
+    resid = layout.arranged(case.resid, Threads(1))
+    arranged = None if weights is None else layout.arranged(weights, Threads(1))
+    lanes = layout.slice_starts, layout.owners, layout.lengths
+    steps.squares[2, 16](*lanes, 0, 0, len(layout.slice_tiles), resid, arranged, found)
+    assert np.array_equal(found[:, 0] * 2.0**sparse.LOW_BITS + found[:, 1], expected)
+    exact = np.add.reduceat(
+        np.append(case.resid.astype(object) ** 2 * (1 if weights is None else weights), 0), case.starts[:-1]
     )
-    mine = N.copy(), L.copy(), counts.copy()
-    steps.draw_template[1, 8](*mine[:2], 0.01, 1e6, 2**22, *keys, T, mine[2], moved, told_counts, told_moved, told_gain)
-    assert np.array_equal(T, expected)
-    assert np.array_equal(told_counts, counts)
-    assert (told_moved[0], moved[0]) == (9, 0)
-    assert told_gain[0] == pytest.approx(gain)
-    assert not any(each.any() for each in mine)
+    assert np.array_equal(expected, np.where(np.diff(case.starts) > 0, exact, 0).astype(np.float64))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.engine import seeding
+from accams.engine import kmeans, seeding
 from accams.engine.grid import Grid, row_weight_step
 from accams.engine.kmeans import Init
 from accams.engine.one_by_one import update_one_by_one
@@ -202,7 +202,15 @@ class State(ABC):
 
         This is the paper's column clustering when axis is 1 and the rows have been clustered before.
         """
-        self.set_labels(axis, seeding.cluster(self, axis, init, generator, max_iter))
+        self.set_labels(axis, self.k_means(axis, init, generator, max_iter))
+
+    def k_means(
+        self, axis: int, init: Init, generator: np.random.Generator, max_iter: int, n_trials: int = 1
+    ) -> Labels:
+        """Labels of an axis by k-means on its sums over the clusters of the other."""
+        n, l = self.sums(axis)
+        ranges, threads, k = self.row_ranges(axis), self.engine.threads, self.k[axis]
+        return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform, n_trials)
 
     def seed(self, axis: int, init: Init, generator: np.random.Generator, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.

@@ -45,9 +45,10 @@ def make_engine(
 
     kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine}
     chosen = choose(observations, name)
+    grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
+    threads = Threads(n_threads, chunk_size, callers)
     if chosen == "cuda":
         from accams.engine.cuda.engine import CudaEngine
 
-        kinds["cuda"] = CudaEngine
-    grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
-    return kinds[chosen](observations, grid, Threads(n_threads, chunk_size, callers))
+        return CudaEngine(observations, grid, threads, n_stencils)
+    return kinds[chosen](observations, grid, threads)

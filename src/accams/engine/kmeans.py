@@ -19,6 +19,7 @@ from accams.threads import Range, Threads
 Init = Literal["k-means++", "random"]
 Ints = NDArray[np.int64]
 TRIALS = 4  # candidates per centre when rows are seeded; more bring little
+SEED_POINTS = 1 << 16  # points that first centres are chosen from
 SKETCH = 128  # coordinates of a sketch: distances are right within about 10 percent
 SKETCH_CELLS = 1 << 24  # fewer coordinates where there are so many rows that the sketch would grow beyond this
 
@@ -34,7 +35,9 @@ def cluster(
     labels = np.zeros(len(n), dtype=label_type(k))
     if k == 1:
         return labels
-    T, free = centres(n, l, k, init, generator, threads, ranges, n_trials), np.zeros(k)
+    some, free = some_points(len(n), generator), np.zeros(k)
+    first = (n, l, ranges) if some is None else (n[some], l[some], threads.split_evenly(len(some), k))
+    T = centres(*first[:2], k, init, generator, threads, first[2], n_trials)
     for _ in range(max_iter):
 
         def run(lo: int, hi: int, T: NDArray[np.float64] = T) -> tuple[Ints, Ints, int]:
@@ -48,6 +51,11 @@ def cluster(
             break
         T = np.rint(means(N, L))
     return labels
+
+
+def some_points(size: int, generator: np.random.Generator) -> NDArray[np.int64] | None:
+    """Points among which the first centres are looked for; None where they are so few that all of them will do."""
+    return None if size <= SEED_POINTS else np.unique(generator.integers(0, size, SEED_POINTS))
 
 
 def centres(
@@ -105,16 +113,13 @@ def _race(weights: NDArray[np.float64], generator: np.random.Generator, n: int) 
 
 @dataclass(frozen=True)
 class SketchGroups:
-    """A random grouping of the other axis; with signs, groups 2g and 2g + 1 are subtracted from each other."""
+    """A random grouping of the other axis, in which groups 2g and 2g + 1 are subtracted from each other."""
 
     labels: NDArray[np.unsignedinteger[Any]]
     k: int
-    signed: bool
 
-    def combine(self, n: Ints, l: Ints) -> tuple[Ints, Ints]:
-        """The coordinates of the sketch: signed sums of equal weight, or the groups as they are."""
-        if not self.signed:
-            return n, l
+    def combine(self, l: Ints) -> tuple[Ints, Ints]:
+        """The coordinates of the sketch: signed sums, all of weight one."""
         difference = l[:, 0::2] - l[:, 1::2]
         return np.ones_like(difference), difference
 
@@ -126,14 +131,14 @@ def signed_groups(size: int, points: int, generator: np.random.Generator) -> Ske
     """
     groups = min(SKETCH, size, max(8, SKETCH_CELLS // points))
     labels = 2 * generator.integers(0, groups, size) + generator.integers(0, 2, size)
-    return SketchGroups(labels.astype(np.uint8), 2 * groups, True)
+    return SketchGroups(labels.astype(np.uint8), 2 * groups)
 
 
-def plain_groups(size: int, k: int, generator: np.random.Generator) -> SketchGroups:
+def plain_groups(size: int, k: int, generator: np.random.Generator) -> NDArray[np.unsignedinteger[Any]]:
     """At most `k` groups of the other axis's positions, for rows with missing cells.
 
     Zero-filled distances would compare what was observed rather than its values; so these groups are unsigned and
     their weights are kept.
     """
     groups = min(k, size)
-    return SketchGroups(generator.integers(0, groups, size).astype(label_type(groups)), groups, False)
+    return generator.integers(0, groups, size).astype(label_type(groups))

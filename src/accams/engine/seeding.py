@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from accams.engine.base import State
 
 
-def cluster(state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int) -> Labels:
-    """Labels of an axis by k-means on its sums over the clusters of the other."""
-    n, l = state.sums(axis)
-    ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
-    return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, state.uniform)
-
-
 def seed(state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int) -> Labels:
     """Labels of an axis when the other has none yet."""
     if state.k[axis] == 1:
@@ -83,13 +76,11 @@ def _cluster_sketch(
 ) -> Labels:
     """k-means on random groups of coordinates."""
     others, k = state.shape[1 - axis], state.k[1 - axis]
-    if state.engine.observations.is_complete:
-        groups = kmeans.signed_groups(others, state.shape[axis], generator)
-        n, l = np.zeros((2, state.shape[axis], groups.k), dtype=np.int64)
-    else:
-        groups = kmeans.plain_groups(others, k, generator)
-        n, l = state.buffers(axis, groups.k)
+    if not state.engine.observations.is_complete:
+        state.set_labels(1 - axis, kmeans.plain_groups(others, k, generator))
+        return state.k_means(axis, init, generator, max_iter, kmeans.TRIALS)
+    groups = kmeans.signed_groups(others, state.shape[axis], generator)
+    n, l = np.zeros((2, state.shape[axis], groups.k), dtype=np.int64)
     state.gather(axis, groups.labels, n, l)
-    n, l = groups.combine(n, l)
     ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
-    return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, groups.signed, kmeans.TRIALS)
+    return kmeans.cluster(*groups.combine(l), k, init, generator, max_iter, threads, ranges, True, kmeans.TRIALS)

@@ -21,6 +21,10 @@ RUN = 4096
 ONE = np.int64(1) << 44
 HALF = np.int64(1) << 43
 
+# Squares are added up in two parts, of their lower bits and of the rest.
+LOW_BITS = 23
+LOW_MASK = np.int64((1 << LOW_BITS) - 1)
+
 # The labels of two shifts and of the current stencil share one 32-bit code: 10 bits each.
 LABEL_BITS = 10
 MAX_LABELS = 1 << LABEL_BITS
@@ -130,17 +134,25 @@ def shift(lo, hi, starts, index, resid, own, other, T):
 
 
 @kernel
+def both_parts(high, low):
+    """The number that two parts of a sum of squares stand for."""
+    return np.float64(high) * 2.0**LOW_BITS + np.float64(low)
+
+
+@kernel
 def squares(lo, hi, starts, resid, weights, out):
-    """out[i] = (weighted) sum of squared residuals of i, in squared grid steps."""
+    """out[i] = (weighted) sum of squared residuals of i, in squared grid steps.
+
+    Added up as whole numbers in two parts, so that no order can change a bit; rounded once.
+    """
     for i in range(lo, hi):
-        total = 0.0
+        high, low = np.int64(0), np.int64(0)
         for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
-            x = np.float64(resid[p])
-            if weights is None:
-                total += x * x
-            else:
-                total += weights[p] * (x * x)
-        out[i] = total
+            square = np.int64(resid[p]) * np.int64(resid[p])
+            w = np.int64(1) if weights is None else np.int64(weights[p])
+            high += w * (square >> LOW_BITS)
+            low += w * (square & LOW_MASK)
+        out[i] = both_parts(high, low)
 
 
 @kernel

@@ -1,9 +1,10 @@
-"""The GPU: whether there is one, arrays on it, and launching kernels."""
+"""The GPU: whether there is one, and work that is given to it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from threading import Lock
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from accams.errors import InputError
 DEFAULT_SHARED = 48 << 10  # bytes of shared memory that a kernel gets without asking
 Array = Any  # on the device
 _room: dict[tuple[Any, Any], int] = {}  # shared memory that each kernel was allowed
-_one_at_a_time = Lock()  # chains launch from threads of their own
+_one_at_a_time = RLock()  # chains launch from threads of their own
 
 
 class Device(NamedTuple):
@@ -27,42 +28,133 @@ class Device(NamedTuple):
         Multiprocessors.
     shared : int
         Bytes of shared memory that a block may have.
+    threads : int
+        Of a block where nothing else says how many.
     simulated : bool
         No GPU: NUMBA_ENABLE_CUDASIM is set, for tests.
     """
 
     processors: int
     shared: int
+    threads: int
     simulated: bool
+
+    def blocks(self, size: int) -> int:
+        """Blocks for so many numbers: one thread for each, or as many as find room."""
+        return min(-(-size // self.threads), (2 if self.simulated else 8) * self.processors)
 
 
 def find_device() -> Device:
     """The GPU of this machine, or one sentence on what is missing."""
     if config.ENABLE_CUDASIM:
-        return Device(2, 200 << 10, True)
+        return Device(1, 200 << 10, 4, True)
     if not cuda.is_available():
         raise InputError("engine='cuda' needs an NVIDIA GPU with its driver, and pip install 'accams[cuda]'")
     found = cuda.get_current_device()
-    return Device(found.MULTIPROCESSOR_COUNT, found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, False)
+    return Device(found.MULTIPROCESSOR_COUNT, found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 128, False)
 
 
-def upload(array: NDArray[Any]) -> Array:
-    """A copy on the device."""
-    return cuda.to_device(np.ascontiguousarray(array))
+class Stream:
+    """Work for the GPU, one thing after another; Python goes on meanwhile, and waits only for what it fetches."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.handle = cuda.stream()
+        self._tape: list[Callable[[], None]] | None = None  # what a recording holds, in the simulator
+
+    def upload(self, array: NDArray[Any]) -> Array:
+        """A copy on the device."""
+        with _one_at_a_time:
+            return cuda.to_device(np.ascontiguousarray(array), stream=self.handle)
+
+    def zeros(self, shape: int | tuple[int, ...], kind: Any) -> Array:
+        return self.upload(np.zeros(shape, kind))
+
+    def send(self, array: NDArray[Any], to: Array) -> None:
+        """Copy into an array of the device; what is in pinned memory must stay as it is until then."""
+        with _one_at_a_time:
+            to.copy_to_device(np.ascontiguousarray(array), stream=self.handle)
+
+    def fetch(self, array: Array) -> NDArray[Any]:
+        """What is in an array of the device once all work is done."""
+        self.wait()
+        with _one_at_a_time:
+            found: NDArray[Any] = array.copy_to_host(stream=self.handle)
+        self.wait()
+        return found
+
+    def wait(self) -> None:
+        """Wait until all work is done."""
+        self.handle.synchronize()
+
+    def launch(self, kernel: Any, blocks: int, threads: int, shared: int, *args: Any) -> None:
+        """Start a kernel; it runs when what came before is done."""
+        if blocks == 0:
+            return
+        with _one_at_a_time:
+            if shared > DEFAULT_SHARED and not self.device.simulated:
+                _allow(kernel, shared, args)
+            start = partial(kernel[blocks, threads, self.handle, shared], *args)
+            if self._tape is None:
+                start()
+            else:
+                self._tape.append(start)
+
+    def spread(self, kernel: Any, size: int, *args: Any) -> None:
+        """Start a kernel with a thread for each of so many numbers, or with as many as there are."""
+        self.launch(kernel, self.device.blocks(size), self.device.threads, 0, *args)
+
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        """What starts once more all the kernels that `work` starts, at the price of one; they do not run now."""
+        if self.device.simulated:
+            tape = self._tape = []
+            work()
+            self._tape = None
+            return partial(_play, tape)
+        from cuda.bindings import driver
+
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        stream = driver.CUstream(int(self.handle))
+        with _one_at_a_time, cuda.defer_cleanup():
+            _checked(driver.cuStreamBeginCapture(stream, mode))
+            try:
+                work()
+            finally:
+                graph = _checked(driver.cuStreamEndCapture(stream))[0]
+            ready = _checked(driver.cuGraphInstantiate(graph, 0))[0]
+            _checked(driver.cuGraphDestroy(graph))
+        return Recording(ready, stream)
 
 
-def zeros(shape: int | tuple[int, ...], kind: Any) -> Array:
-    return upload(np.zeros(shape, kind))
+def _play(tape: list[Callable[[], None]]) -> None:
+    for start in tape:
+        start()
 
 
-def launch(kernel: Any, blocks: int, threads: int, shared: int, *args: Any) -> None:
-    """Start a kernel; it runs when those before it are done."""
-    if blocks == 0:
-        return
-    with _one_at_a_time:
-        if shared > DEFAULT_SHARED and not config.ENABLE_CUDASIM:
-            _allow(kernel, shared, args)
-        kernel[blocks, threads, 0, shared](*args)
+class Recording:
+    """Kernels that were recorded, to be started together."""
+
+    def __init__(self, graph: Any, stream: Any) -> None:
+        self._graph, self._stream = graph, stream
+
+    def __call__(self) -> None:
+        from cuda.bindings import driver
+
+        with _one_at_a_time:
+            _checked(driver.cuGraphLaunch(self._graph, self._stream))
+
+    def __del__(self) -> None:
+        from cuda.bindings import driver
+
+        driver.cuGraphExecDestroy(self._graph)
+
+
+def _checked(result: Sequence[Any]) -> Sequence[Any]:
+    """What a call of the driver gave, unless it failed."""
+    error, *found = result
+    if int(error) != 0:
+        raise RuntimeError(f"the GPU's driver says {error}")
+    return found
 
 
 def _allow(kernel: Any, shared: int, args: tuple[Any, ...]) -> None:
@@ -74,34 +166,5 @@ def _allow(kernel: Any, shared: int, args: tuple[Any, ...]) -> None:
         return
     function = kernel.compile(kinds)._codelibrary.get_cufunc()
     wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    (error,) = driver.cuKernelSetAttribute(wanted, shared, function.handle, function.device.id)
-    if error != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"the GPU does not give a kernel {shared:,} bytes of shared memory: {error}")
+    _checked(driver.cuKernelSetAttribute(wanted, shared, function.handle, function.device.id))
     _room[kernel, kinds] = shared
-
-
-class Mirrored(Sequence[NDArray[Any]]):
-    """Arrays on the device, one for each stencil; as a sequence, copies of them, made when they are asked for."""
-
-    def __init__(self) -> None:
-        self.device: list[Array] = []
-        self._copies: list[NDArray[Any] | None] = []
-
-    def put(self, place: int, array: Array, copy: NDArray[Any] | None = None) -> None:
-        """Replace an array, or append one; `copy` is what it holds, if that is known."""
-        if place == len(self.device):
-            self.device.append(None)
-            self._copies.append(None)
-        self.device[place], self._copies[place] = array, copy
-
-    def __len__(self) -> int:
-        return len(self.device)
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self[place] for place in range(len(self)))
-
-    def __getitem__(self, place: Any) -> Any:
-        copy = self._copies[place]
-        if copy is None:
-            copy = self._copies[place] = self.device[place].copy_to_host()
-        return copy

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any, Literal
 
 import numpy as np
-from numba import cuda, float64, int32, int64, uint16
+from numba import config, cuda, float64, int32, int64, uint16, uint32
 
 from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
@@ -22,8 +22,12 @@ from accams.kernels.sparse import HALF, ONE
 
 CODE_BITS = 5  # of a label in a code: three labels in 16 bits
 MAX_LABELS = 1 << CODE_BITS
+LARGEST = MAX_LABELS * MAX_LABELS  # entries of a template
 FIELD = np.uint32(MAX_LABELS - 1)
 SECOND, THIRD = np.uint32(CODE_BITS), np.uint32(2 * CODE_BITS)
+AHEAD = 8  # entries
+KAPPA, SPREAD, SCALE, CONCENTRATION = 0, 1, 2, 3  # numbers of a visit, the last for rows and for columns
+WEIGHTS, LABELS, TEMPLATE = 0, 2, 4  # keys of an update, two words each
 
 How = Literal["keep", "nearest", "draw"]
 
@@ -39,89 +43,141 @@ mixed = on_device(sample.mixed)
 uniform = on_device(sample.uniform, mixed=mixed)
 
 
+def compiled(threads: int) -> Any:
+    """Compile a kernel for blocks of so many threads, 1024 of which may share the registers of a multiprocessor.
+
+    Without being told, the compiler leaves room for twice as many, and so for less that is read ahead.
+    """
+    return cuda.jit if config.ENABLE_CUDASIM else cuda.jit(launch_bounds=(threads, max(1, 1024 // threads)))
+
+
 def gather_bytes(k: int, threads: int, tile: int, weighted: bool) -> int:
     """Shared memory of a block of `gather`: its sums, and the labels of a tile."""
     return 8 * k * threads * (2 if weighted else 1) + 2 * tile
 
 
 @cache
-def gather_kernel(k: int, axis: int, threads: int, shifts: int, weighted: bool = False, partnered: bool = False) -> Any:
-    """A pass that adds so many stencils to the residual, and sums it by the partners' labels.
+def gather_kernel(
+    k: int, axis: int, threads: int, shifts: int, *, dense: bool = False, weighted: bool = False,
+    partnered: bool = False,
+) -> Any:  # fmt: skip
+    """A pass that adds so many stencils to the residual, and sums it by the partners' k clusters in stencil `slot`.
 
-    `weighted`: every observation has a weight; `partnered`: so has every partner. Without either, sum and count of a
-    piece share a 64-bit word, as in `accams.kernels.sparse`. Templates have the rows of the matrix first, so they are
-    read the other way round along axis 1.
+    `dense`: partners follow each other, so there is no index; `weighted`: every observation has a weight; `partnered`:
+    so has every partner. Without weights, sum and count of a piece share a 64-bit word, as in `accams.kernels.sparse`.
+    Templates have the rows of the matrix first, so they are read the other way round along axis 1. Entries are read
+    AHEAD at a time before anything is done with them, since memory is far. With k = 0 nothing is summed.
     """
-    TEMPLATES = (2, MAX_LABELS * MAX_LABELS)
     WARPS = threads // WARP
-    HEAVY = weighted or partnered
+    HEAVY = k > 0 and (weighted or partnered)
     TID_STEP = np.uint32(threads)
     SUMS = np.uint32(k * threads)
     CODES = np.uint32(4 * k * threads * (2 if HEAVY else 1))  # where they begin, in 16-bit words
+    STEP = np.uint64(WARP)
 
-    @cuda.jit
-    def gather(starts, slices, tiles, slice_starts, owners, lengths, whole, index, resid, weights, tile, labels,
-               partner_weights, own_a, other_a, T_a, sign_a, own_b, other_b, T_b, sign_b, n, l):  # fmt: skip
-        templates = cuda.shared.array(TEMPLATES, int32)
+    @cuda.jit(device=True)
+    def fill(templates, T, slot, sign, k_own, k_other, thread):
+        for c in range(thread, k_own * k_other, threads):
+            a, b = c // k_other, c % k_other
+            templates[c] = sign * (T[slot, a, b] if axis == 0 else T[slot, b, a])
+
+    @cuda.jit(device=True)
+    def add(bins, code, x, w, me):
+        bin = (code if shifts == 0 else code & FIELD) * TID_STEP + me
+        if HEAVY:
+            bins[bin] += w
+            bins[SUMS + bin] += w * x
+        elif k > 0:
+            bins[bin] += ONE + x
+
+    @cuda.jit(device=True)
+    def shifted(x, code, templates_a, templates_b, row_a, row_b):
+        if shifts > 0:
+            x += templates_a[row_a + ((code >> SECOND) & FIELD)]
+        if shifts > 1:
+            x += templates_b[row_b + (code >> THIRD)]
+        return x
+
+    @cuda.jit(device=True)
+    def weight(weights, place, partner_weights, partner):
+        w = np.int64(1)
+        if weighted:
+            w *= weights[place]
+        if partnered:
+            w *= partner_weights[partner]
+        return w
+
+    @compiled(threads)
+    def gather(starts, slices, tiles, slice_starts, owners, lengths, places, whole, index, first, resid, weights, tile,
+               own, other, T, slot, slot_a, sign_a, own_a, other_a, slot_b, sign_b, own_b, other_b, partner_weights,
+               n, l):  # fmt: skip
+        templates_a = cuda.shared.array(LARGEST, int32)
+        templates_b = cuda.shared.array(LARGEST, int32)
         bins = cuda.shared.array(0, int64)
         codes = cuda.shared.array(0, uint16)
+        code = cuda.local.array(AHEAD, uint32)
+        x = cuda.local.array(AHEAD, int32)
         thread = cuda.threadIdx.x
         base = np.int64(tiles[cuda.blockIdx.x]) * tile
-        for j in range(thread, min(tile, labels.size - base), threads):
-            code = np.uint32(labels[base + j])
+        for j in range(thread, min(tile, other.shape[1] - base), threads):
+            packed = np.uint32(other[slot, base + j]) if k > 0 else np.uint32(0)
             if shifts > 0:
-                code |= np.uint32(other_a[base + j]) << SECOND
+                packed |= np.uint32(other[slot_a, base + j]) << SECOND
             if shifts > 1:
-                code |= np.uint32(other_b[base + j]) << THIRD
-            codes[CODES + np.uint32(j)] = code
+                packed |= np.uint32(other[slot_b, base + j]) << THIRD
+            codes[CODES + np.uint32(j)] = packed
         if shifts > 0:
-            for c in range(thread, T_a.size, threads):
-                a, b = c // T_a.shape[1 - axis], c % T_a.shape[1 - axis]
-                templates[0, c] = sign_a * (T_a[a, b] if axis == 0 else T_a[b, a])
+            fill(templates_a, T, slot_a, sign_a, own_a, other_a, thread)
         if shifts > 1:
-            for c in range(thread, T_b.size, threads):
-                a, b = c // T_b.shape[1 - axis], c % T_b.shape[1 - axis]
-                templates[1, c] = sign_b * (T_b[a, b] if axis == 0 else T_b[b, a])
+            fill(templates_b, T, slot_b, sign_b, own_b, other_b, thread)
         me = np.uint32(thread)
         for b in range(k):
             bins[np.uint32(b) * TID_STEP + me] = 0
             if HEAVY:
                 bins[SUMS + np.uint32(b) * TID_STEP + me] = 0
         cuda.syncthreads()
-        step_a = np.uint32(T_a.shape[1 - axis]) if shifts > 0 else np.uint32(0)
-        step_b = np.uint32(T_b.shape[1 - axis]) if shifts > 1 else np.uint32(0)
         warp = cuda.blockIdx.x * WARPS + thread // WARP
         for q in range(starts[warp], starts[warp + 1]):
             s = np.int64(slices[q])
-            slot = s * WARP + thread % WARP
-            i = owners[slot]
+            lane = s * WARP + thread % WARP
+            i = owners[lane]
             if i == NOBODY:
                 continue
-            row_a = np.uint32(own_a[i]) * step_a if shifts > 0 else np.uint32(0)
-            row_b = np.uint32(own_b[i]) * step_b if shifts > 1 else np.uint32(0)
-            place = np.uint64(slice_starts[s] + thread % WARP)
-            for _ in range(lengths[slot]):
-                partner = np.uint32(index[place])
-                code = np.uint32(codes[CODES + partner])
-                x = resid[place]
-                if shifts > 0:
-                    x += templates[0, row_a + ((code >> SECOND) & FIELD)]
-                if shifts > 1:
-                    x += templates[1, row_b + (code >> THIRD)]
-                if shifts > 0:
-                    resid[place] = x
-                bin = (code if shifts == 0 else code & FIELD) * TID_STEP + me
-                if HEAVY:
+            row_a = np.uint32(own[slot_a, i]) * np.uint32(other_a) if shifts > 0 else np.uint32(0)
+            row_b = np.uint32(own[slot_b, i]) * np.uint32(other_b) if shifts > 1 else np.uint32(0)
+            place = np.uint64(slice_starts[s] - first + thread % WARP)
+            partner = np.uint32(places[lane]) if dense else np.uint32(0)
+            left = lengths[lane]
+            while left >= AHEAD:
+                for u in range(AHEAD):
+                    code[u] = partner + np.uint32(u) if dense else np.uint32(index[place + np.uint64(u) * STEP])
+                    x[u] = resid[place + np.uint64(u) * STEP]
+                for u in range(AHEAD):
                     w = np.int64(1)
-                    if weighted:
-                        w *= weights[place]
-                    if partnered:
-                        w *= partner_weights[base + partner]
-                    bins[bin] += w
-                    bins[SUMS + bin] += w * x
-                else:
-                    bins[bin] += ONE + x
-                place += np.uint64(WARP)
+                    if HEAVY:
+                        w = weight(weights, place + np.uint64(u) * STEP, partner_weights, base + code[u])
+                    code[u] = codes[CODES + code[u]]
+                    if shifts > 0:
+                        x[u] = shifted(x[u], code[u], templates_a, templates_b, row_a, row_b)
+                        resid[place + np.uint64(u) * STEP] = x[u]
+                    if HEAVY:
+                        add(bins, code[u], x[u], w, me)
+                if not HEAVY:
+                    for u in range(AHEAD):
+                        add(bins, code[u], x[u], np.int64(1), me)
+                place += np.uint64(AHEAD) * STEP
+                partner += np.uint32(AHEAD)
+                left -= AHEAD
+            for _ in range(left):
+                j = partner if dense else np.uint32(index[place])
+                w = weight(weights, place, partner_weights, base + j)
+                now = np.uint32(codes[CODES + j])
+                y = shifted(resid[place], now, templates_a, templates_b, row_a, row_b)
+                if shifts > 0:
+                    resid[place] = y
+                add(bins, now, y, w, me)
+                place += STEP
+                partner += np.uint32(1)
             alone = whole[i]
             for b in range(k):
                 bin = np.uint32(b) * TID_STEP + me
@@ -159,27 +215,39 @@ def label_bytes(k: tuple[int, int], threads: int) -> int:
 
 
 @cache
-def label_kernel(how: How, k: tuple[int, int], axis: int, threads: int, row_weighted: bool = False) -> Any:
-    """Labels of all rows by a rule, and the tables of the blocks: N, L, rows of each label, labels that changed.
+def label_kernel(
+    how: How, k: tuple[int, int], axis: int, threads: int, *, row_weighted: bool = False, uniform_rows: bool = False
+) -> Any:
+    """Labels of all rows by a rule, and the tables of the blocks.
 
-    `k` has the clusters of the rows first. "nearest": the cheapest label, prices[a] + sum_b curvature n T^2 - 2 l T;
-    "draw": one drawn with log p(a) = prices[a] - curvature / 2 sum_b (n T^2 - 2 l T); "keep": the one it has. T is the
-    template in ticks, rows of the matrix first, so it is read the other way round along axis 1.
+    `k` has the clusters of the rows first. "nearest": the cheapest label, prices[a] + sum_b scale n T^2 - 2 l T;
+    "draw": one drawn with log p(a) = prices[a] - scale / 2 sum_b (n T^2 - 2 l T); "keep": the one it has. T is the
+    template in ticks, rows of the matrix first, so it is read the other way round along axis 1. The scale and the key
+    of random numbers are in a line of what was sent (`accams.engine.cuda.sheet`). `uniform_rows`: all rows have the
+    same n; then costs are added up in the order in which the CPU does it. `tables` are added to: N, L, rows of each
+    label, labels that changed.
     """
     K_OWN, K_OTHER = k
     CELLS = K_OWN * K_OTHER
     L_ROWS = threads * K_OTHER  # where in shared memory: sums of residuals, tables, counts, changes
     N_TABLE, L_TABLE = 2 * L_ROWS, 2 * L_ROWS + CELLS
     COUNTS, MOVED = L_TABLE + CELLS, L_TABLE + CELLS + K_OWN
+    OWN_STEP, OTHER_STEP = (K_OTHER, 1) if axis == 0 else (1, K_OWN)  # of tables in global memory
 
     @cuda.jit(device=True)
-    def cheapest(mine, T, curvature, prices, shared):
+    def cheapest(mine, T, scale, prices, shared):
         best, lowest = 0, np.inf
         for a in range(K_OWN):
             cost = prices[a]
-            for b in range(K_OTHER):
-                t = T[a, b]
-                cost += t * (curvature * shared[mine + b] * t - 2.0 * shared[L_ROWS + mine + b])
+            if uniform_rows:
+                for b in range(K_OTHER):
+                    cost += scale * shared[mine + b] * T[a, b] * T[a, b]
+                for b in range(K_OTHER):
+                    cost -= T[a, b] * (2.0 * shared[L_ROWS + mine + b])
+            else:
+                for b in range(K_OTHER):
+                    t = T[a, b]
+                    cost += t * (scale * shared[mine + b] * t - 2.0 * shared[L_ROWS + mine + b])
             if cost < lowest:
                 best, lowest = a, cost
         return best
@@ -207,7 +275,7 @@ def label_kernel(how: How, k: tuple[int, int], axis: int, threads: int, row_weig
         return new
 
     @cuda.jit
-    def label(n, l, row_weights, template, curvature, prices, key0, key1, labels, N, L, counts, moved):
+    def label(n, l, row_weights, templates, from_slot, prices, numbers, keys, line, turn, labels, slot, tables):
         shared = cuda.shared.array(0, int64)
         T = cuda.shared.array(k, float64)
         chosen = cuda.shared.array(threads, int32)
@@ -216,10 +284,11 @@ def label_kernel(how: How, k: tuple[int, int], axis: int, threads: int, row_weig
         thread = cuda.threadIdx.x
         for c in range(thread, CELLS, threads):
             a, b = c // K_OTHER, c % K_OTHER
-            T[a, b] = template[a, b] if axis == 0 else template[b, a]
+            T[a, b] = templates[from_slot, a, b] if axis == 0 else templates[from_slot, b, a]
         for c in range(N_TABLE + thread, MOVED + 1, threads):
             shared[c] = 0
-        rows = labels.size
+        scale, key0, key1 = numbers[line, SCALE], keys[line, turn, LABELS], keys[line, turn, LABELS + 1]
+        rows = labels.shape[1]
         for start in range(cuda.blockIdx.x * threads, rows, cuda.gridDim.x * threads):
             width = min(threads, rows - start)
             cuda.syncthreads()
@@ -229,17 +298,17 @@ def label_kernel(how: How, k: tuple[int, int], axis: int, threads: int, row_weig
             cuda.syncthreads()
             i = start + thread
             if i < rows:
-                new = np.int64(labels[i])
-                scale = curvature
+                new = np.int64(labels[slot, i])
+                mine = scale
                 if row_weighted:
                     heavy[thread] = row_weights[i]
-                    scale = curvature * row_weights[i]
+                    mine = scale * row_weights[i]
                 if how == "nearest":
-                    new = cheapest(thread * K_OTHER, T, curvature, prices, shared)
+                    new = cheapest(thread * K_OTHER, T, scale, prices, shared)
                 if how == "draw":
-                    new = drawn(thread * K_OTHER, T, scale, prices, odds, shared, key0, key1, i)
-                if new != labels[i]:
-                    labels[i] = new
+                    new = drawn(thread * K_OTHER, T, mine, prices, odds, shared, key0, key1, i)
+                if new != labels[slot, i]:
+                    labels[slot, i] = new
                     cuda.atomic.add(shared, MOVED, 1)
                 chosen[thread] = new
                 cuda.atomic.add(shared, COUNTS + new, 1)
@@ -256,12 +325,12 @@ def label_kernel(how: How, k: tuple[int, int], axis: int, threads: int, row_weig
                 shared[L_TABLE + c] += total
         cuda.syncthreads()
         for c in range(thread, CELLS, threads):
-            a, b = c // K_OTHER, c % K_OTHER
-            cuda.atomic.add(N, (a, b) if axis == 0 else (b, a), shared[N_TABLE + c])
-            cuda.atomic.add(L, (a, b) if axis == 0 else (b, a), shared[L_TABLE + c])
+            place = (c // K_OTHER) * OWN_STEP + (c % K_OTHER) * OTHER_STEP
+            cuda.atomic.add(tables, place, shared[N_TABLE + c])
+            cuda.atomic.add(tables, CELLS + place, shared[L_TABLE + c])
         for a in range(thread, K_OWN, threads):
-            cuda.atomic.add(counts, a, shared[COUNTS + a])
+            cuda.atomic.add(tables, 2 * CELLS + a, shared[COUNTS + a])
         if thread == 0:
-            cuda.atomic.add(moved, 0, shared[MOVED])
+            cuda.atomic.add(tables, 2 * CELLS + K_OWN, shared[MOVED])
 
     return label

@@ -39,8 +39,9 @@ class Layout:
         Where the entries of each slice begin; one more than there are slices.
     slice_tiles : array
         The tile of each slice; slices of a tile are neighbours.
-    owners, lengths, firsts : arrays
-        Of each thread of each slice: its row, the entries of its piece, and where these are in the usual order.
+    owners, lengths, firsts, places : arrays
+        Of each thread of each slice: its row, the entries of its piece, where these are in the usual order, and the
+        first partner's place in its tile.
     whole : array
         Of each row: whether it is one piece, so that its sums need not be added up.
     index : array
@@ -54,6 +55,7 @@ class Layout:
     owners: NDArray[np.int32]
     lengths: NDArray[np.int32]
     firsts: NDArray[np.int64]
+    places: NDArray[np.int32]
     whole: NDArray[np.bool_]
     index: NDArray[np.uint16]
 
@@ -127,11 +129,11 @@ def lay_out(
     slice_starts = np.concatenate([[0], np.cumsum(widths * WARP)])
     layout = Layout(
         tile, n_tiles, slice_starts, slice_tiles, lanes[0].astype(np.int32), lanes[1].astype(np.int32), lanes[2],
-        counts <= 1, np.zeros(0, np.uint16),
+        np.zeros(0, np.int32), counts <= 1, np.zeros(0, np.uint16),
     )  # fmt: skip
-    within = np.empty(len(index), np.uint16)
+    within = np.zeros(max(len(index), 1), np.uint16)
     threads.run(slices.within_tile, ranges, starts, index, tile, within)
-    return replace(layout, index=layout.arranged(within, threads))
+    return replace(layout, index=layout.arranged(within, threads), places=within[lanes[2]].astype(np.int32))
 
 
 def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

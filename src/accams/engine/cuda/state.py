@@ -3,66 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import cuda
 from numpy.typing import NDArray
 
-from accams.engine import seeding
+from accams.engine import kmeans, seeding
 from accams.engine.base import State, Sums
 from accams.engine.cpu import Order, to_column_order
 from accams.engine.cuda import kernels, steps
-from accams.engine.cuda.device import Array, Mirrored, launch, upload, zeros
+from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.engine import CudaEngine
+from accams.engine.cuda.residual import Residual, Waiting
+from accams.engine.cuda.sheet import Planned, Sheet
+from accams.engine.cuda.slots import Copies, Slots
+from accams.engine.kmeans import Init
 from accams.engine.rules import Blocked, BlockedVisit, Nearest, Rule, Template
 from accams.engine.tables import Table, Tables, Visited, own_first
 from accams.errors import InputError
 from accams.kernels import sparse
-from accams.model.stencils import Labels, label_type
+from accams.model.stencils import Labels
 from accams.threads import Range
 
-NONE = (None, None, None, 1)
-Shift = tuple[Array, Array, Array, int]  # labels of own and other axis, template (rows first), sign
-
-
-class Told(NamedTuple):
-    """What a visit leaves on the device until it is asked for."""
-
-    stencil: int
-    T: Array
-    counts: list[Array]
-    moved: list[Array]
-    gain: Array
+AT_ONCE = 16  # visits that are started together: Python plans the next ones meanwhile
+MOST_PROGRAMS = 256
+Program = tuple[Callable[[], None], list[Waiting]]  # what starts it, and what waits afterwards
 
 
 class CudaState(State):
-    """Residuals of the observed cells, in both orders, on the device."""
+    """Residuals of the observed cells, in both orders, on the device.
+
+    The current stencil is changed where it is; what it was is in the slot `old` until both residuals have it back.
+    Visits are planned, and run some at a time: everything else runs them first.
+    """
 
     engine: CudaEngine
 
     def __init__(self, engine: CudaEngine) -> None:
         super().__init__(engine)
-        self._resid = [upload(each) for each in engine.values_in_slices()]
-        self._row_labels, self._col_labels, self._templates = Mirrored(), Mirrored(), Mirrored()
-        self._now: list[Array] = []  # labels of the current stencil
-        self._waiting: tuple[list[Shift], list[Shift]] = ([], [])
-        self._fresh = [False, False]  # whether the sums of an axis are up to date
-        self._room: dict[tuple[int, int], tuple[Array, Array]] = {}
-        self._row_weights_there: Array | None = None
-        self._told: list[Told] = []
-        self._threads = 8 if engine.device.simulated else 128
-
-    # -- what others see of it --------------------------------------------------------------------------------
-
-    templates = property(lambda self: self._templates, lambda self, _: None)
-    row_labels = property(lambda self: self._row_labels, lambda self, _: None)
-    col_labels = property(lambda self: self._col_labels, lambda self, _: None)
+        stream = self.stream = Stream(engine.device)
+        self._slots = Slots(self.shape, engine.n_stencils, stream)
+        self._residual = Residual(engine, self._slots, stream)
+        self._sheet = Sheet(engine.n_stencils, 2, stream)
+        self._tables = stream.zeros(2 * kernels.LARGEST + kernels.MAX_LABELS + 1, np.int64)
+        self._prices = stream.zeros(kernels.MAX_LABELS, np.float64)
+        self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]] = []  # last predicted
+        self._taken_out = True  # whether the current stencil is out of the residual, or will be with the next pass
+        self._counted = set[int]()  # slots whose clusters' sizes are known on the device
+        self._planned: list[Planned] = []  # visits that are yet to run
+        self._running: list[Planned] = []  # visits that have run or are running, and are not told of yet
+        self._programs: dict[Any, Program | None] = {}
+        self._threads = engine.device.threads
+        self.templates = Copies(self._fetch_templates)  # type: ignore[assignment]
+        self.row_labels = Copies(lambda lo, hi: self._fetch_labels(0, lo, hi))  # type: ignore[assignment]
+        self.col_labels = Copies(lambda lo, hi: self._fetch_labels(1, lo, hi))  # type: ignore[assignment]
 
     @property
     def labels(self) -> list[Labels]:
         """Copies of the current stencil's labels."""
-        return [each.copy_to_host() for each in self._now]
+        assert self.current is not None
+        self._settle()
+        return [self.stream.fetch(each[self.current]) for each in self._slots.labels]
 
     @labels.setter
     def labels(self, _: list[Labels]) -> None:
@@ -73,190 +74,274 @@ class CudaState(State):
     def begin(self, stencil: int, k: tuple[int, int] | None = None) -> None:
         if self.current is not None:
             raise RuntimeError("end the current stencil before beginning another")
+        if any(each.slot == stencil for each in (*self._running, *self._planned)):
+            self._tell()
         self.current, self._known_squares = stencil, None
-        if stencil < len(self._templates):
-            self.k = self._templates.device[stencil].shape
-            self._shift(stencil, +1)
-            self._now = [copied(each.device[stencil]) for each in (self._row_labels, self._col_labels)]
-        else:
-            assert k is not None
-            if max(k) > kernels.MAX_LABELS:
-                raise InputError(
-                    f"engine='cuda' takes at most {kernels.MAX_LABELS} clusters a side, not {max(k)}: use engine='cpu'"
-                )
-            self.k = k
-            self._now = [zeros(size, label_type(k_axis)) for size, k_axis in zip(self.shape, k, strict=True)]
-        self._fresh = [False, False]
+        self._taken_out = stencil == len(self.templates)
+        if not self._taken_out:
+            self.k = self._slots.shapes[stencil]
+            return
+        assert k is not None
+        if max(k) > kernels.MAX_LABELS:
+            raise InputError(
+                f"engine='cuda' takes at most {kernels.MAX_LABELS} clusters a side, not {max(k)}: use engine='cpu'"
+            )
+        self.k = self._slots.shapes[stencil] = k
+        for axis in (0, 1):
+            self.set_labels(axis, np.zeros(self.shape[axis], np.uint8))
 
     def end(self, T: Template) -> None:
-        self._end(upload(T.astype(np.int32)), np.array(T, np.int32))
-
-    def _end(self, T: Array, copy: Template | None = None) -> None:
         assert self.current is not None
-        stencil = self.current
-        self._templates.put(stencil, T, copy)
-        self._row_labels.put(stencil, self._now[0])
-        self._col_labels.put(stencil, self._now[1])
-        self._shift(stencil, -1)
-        self._fresh, self._known_squares, self.current = [False, False], None, None
+        self._settle()
+        self._slots.put_template(self.current, T)
+        self._residual.put_back(self.current)
+        self._counted.discard(self.current)
+        self._ended(self.current, np.array(T, np.int32))
 
     def update(self, axis: int, rule: Rule, before: Tables | None = None) -> Tables:
         if not isinstance(rule, Nearest | Blocked):
             raise NotImplementedError("labels cannot be drawn in turn")
-        T, k = upload(rule.T.astype(np.int32)), self.k[axis]
         if isinstance(rule, Nearest):
-            prices = np.zeros(k) if rule.prices is None else rule.prices
-            tables = self._label("nearest", axis, T, rule.curvature, upload(prices))
-            if tables.counts.min() == 0 and rule.prices is None and self.shape[axis] >= k:
-                moved = seeding.fill_empty_clusters(
-                    self, axis, rule, own_first(rule.T, axis).astype(float), tables.counts
-                )
+            tables = self._label("nearest", axis, rule.T, rule.curvature, rule.prices)
+            if tables.counts.min() == 0 and rule.prices is None and self.shape[axis] >= self.k[axis]:
+                T = own_first(rule.T, axis).astype(float)
+                moved = seeding.fill_empty_clusters(self, axis, rule, T, tables.counts)
                 if moved:
                     found = self.tables(axis)
                     tables = Tables(found.N, found.L, found.counts, tables.moved + moved)
         else:
-            tables = self._label("draw", axis, T, rule.precision, upload(rule.log_prior), rule.key)
+            tables = self._label("draw", axis, rule.T, rule.precision, rule.log_prior, rule.key)
         if tables.moved:
             self.forget_sums(1 - axis)
         return tables
 
     def visit(self, rule: BlockedVisit) -> None:
         assert self.current is not None
-        counts = [upload(each) for each in rule.counts]
-        priors = [zeros(k, np.float64) for k in self.k]
-        moved, gain, T = [zeros(1, np.int64) for _ in (0, 1)], zeros(1, np.float64), upload(rule.T.astype(np.int32))
-        N, L, now_moved = zeros(self.k, np.int64), zeros(self.k, np.int64), zeros(1, np.int64)
-        now_counts = [zeros(k, np.int64) for k in self.k]
-        for each in rule.updates:
-            axis = each.axis
-            weigh = counts[axis], rule.concentration[axis], *each.weights, priors[axis]
-            launch(steps.draw_weights, 1, self._threads, 0, *weigh)
-            parts = N, L, now_counts[axis], now_moved
-            self._launch_label("draw", axis, T, rule.precision, priors[axis], each.labels, *parts)
-            draw = rule.kappa, rule.spread, self.engine.grid.limit, *each.template, T
-            told = now_counts[axis], now_moved, counts[axis], moved[axis], gain
-            launch(steps.draw_template, 1, self._threads, 0, N, L, *draw, *told)
-            self._fresh[1 - axis] = False
-        self._told.append(Told(self.current, T, counts, moved, gain))
-        self._end(T)
+        slot = self.current
+        if len(rule.updates) > self._sheet.n_updates:
+            self._tell()
+            self._sheet, self._programs = Sheet(self._sheet.last, len(rule.updates), self.stream), {}
+        if not self._taken_out and not np.array_equal(self.templates[slot], rule.T):
+            self._settle()
+        planned = Planned(slot, len(self._running) + len(self._planned), tuple(each.axis for each in rule.updates))
+        self._sheet.write(planned.line, rule)
+        if slot not in self._counted:
+            self._slots.put_counts(slot, rule.counts)
+            self._counted.add(slot)
+        if self._taken_out:
+            self._slots.put_template(slot, rule.T)
+            self._sheet.send(planned.line, planned.line + 1)
+            self._residual.send_weights(self.row_weights)
+            self._start_one(planned)
+            self._running.append(planned)
+        else:
+            self._planned.append(planned)
+        self._ended(slot)
+        if len(self._planned) >= AT_ONCE:
+            self._run_planned()
 
     def visited(self) -> list[Visited]:
-        found = []
-        for each in self._told:
-            T = each.T.copy_to_host()
-            self._templates.put(each.stencil, each.T, T)
-            rows, cols = (int(x.copy_to_host()[0]) for x in each.moved)
-            counts = [x.copy_to_host() for x in each.counts]
-            found.append(Visited(T, counts, (rows, cols), float(each.gain.copy_to_host()[0])))
-        self._told = []
-        return found
+        self._tell()
+        return super().visited()
 
     def tables(self, axis: int) -> Tables:
-        return self._label("keep", axis, zeros(self.k, np.int32), 0.0, zeros(self.k[axis], np.float64))
+        return self._label("keep", axis)
 
     def set_labels(self, axis: int, labels: Labels) -> None:
-        self._now[axis] = upload(labels.astype(label_type(self.k[axis])))
+        assert self.current is not None
+        self._settle()
+        self.stream.send(labels.astype(np.uint8), self._slots.labels[axis][self.current])
         self.forget_sums(1 - axis)
 
-    def set_row_weights(self, weights: NDArray[np.float64]) -> None:
-        super().set_row_weights(weights)
-        assert self.row_weights is not None
-        self._row_weights_there = upload(self.row_weights)
-        self._fresh = [False, False]
+    def k_means(
+        self, axis: int, init: Init, generator: np.random.Generator, max_iter: int, n_trials: int = 1
+    ) -> Labels:
+        assert self.current is not None
+        k, threads = self.k[axis], self.engine.threads
+        if k > 1:
+            n, l = self._some_sums(axis, kmeans.some_points(self.shape[axis], generator))
+            T = kmeans.centres(n, l, k, init, generator, threads, threads.split_evenly(len(n), k), n_trials)
+            self.set_labels(axis, np.zeros(self.shape[axis], np.uint8))
+        for _ in range(max_iter if k > 1 else 0):
+            tables = self._label("nearest", axis, own_first(T, axis), 1.0, own=False)
+            if tables.moved == 0:
+                break
+            T = np.rint(kmeans.means(own_first(tables.N, axis), own_first(tables.L, axis)))
+        return self.labels[axis]
 
     def forget_sums(self, axis: int) -> None:
-        self._fresh[axis] = False
+        self._residual.fresh[axis] = False
 
     def sums(self, axis: int) -> Sums:
         n, l = self._sums_there(axis)
-        return n.copy_to_host(), l.copy_to_host()
+        return self.stream.fetch(n), self.stream.fetch(l)
 
     def release(self) -> None:
         """The sums stay: they are small beside the residual."""
 
+    def predict_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
+        self._run_planned()
+        out = self.stream.zeros(len(rows), np.int64)
+        cells = self._cells_there(rows, cols)
+        self.stream.spread(steps.predict, len(rows), *cells, *self._slots.arrays, len(self.templates), out)
+        return np.asarray(self.stream.fetch(out) * self.engine.grid.step + self.engine.grid.offset)
+
+    # -- visits -----------------------------------------------------------------------------------------------
+
+    def _run_planned(self) -> None:
+        """Start the visits that were planned: the third time the same ones come, they are started as one."""
+        planned, self._planned = self._planned, []
+        if not planned:
+            return
+        self._residual.send_weights(self.row_weights)
+        self._sheet.send(planned[0].line, planned[-1].line + 1)
+        key = tuple(planned), tuple(map(tuple, self._residual.waiting)), self.row_weights is None
+        program = self._programs.get(key)
+        if key not in self._programs:
+            self._programs = {**(self._programs if len(self._programs) < MOST_PROGRAMS else {}), key: None}
+            self._start(*planned)
+        else:
+            if program is None:
+                start = self.stream.recorded(lambda: self._start(*planned))
+                program = self._programs[key] = start, [[*each] for each in self._residual.waiting]
+            program[0]()
+            self._residual.waiting = [[*each] for each in program[1]]
+        self._running += planned
+
+    def _start(self, *visits: Planned) -> None:
+        """Start all kernels of visits to stencils that are in the residual."""
+        for visit in visits:
+            self._residual.take_out(visit.slot)
+            self._start_one(visit)
+
+    def _start_one(self, visit: Planned) -> None:
+        """Start the kernels of a visit to a stencil that was taken out, and put it back."""
+        (slot, line, axes), slots, sheet = visit, self._slots, self._sheet
+        k, told = slots.shapes[slot], (self._prices, sheet.moved, sheet.gain)
+        begin = slots.counts, slot, axes[0], k[axes[0]], *sheet.given, line, *told[:2]
+        self.stream.launch(steps.first_step, 1, self._threads, 0, *begin)
+        for turn, (axis, then) in enumerate(zip(axes, (*axes[1:], -1), strict=True)):
+            self._launch_label("draw", axis, slot, slot, line, turn)
+            draw = self._tables, *k, axis, slots.T, slots.counts, slot, self.engine.grid.limit
+            self.stream.launch(steps.next_step, 1, self._threads, 0, *draw, *sheet.given, line, turn, then, *told)
+            self._residual.fresh[1 - axis] = False
+        self._residual.put_back(slot)
+
+    def _tell(self) -> None:
+        """Wait for all visits, and take note of what came out."""
+        self._run_planned()
+        if not self._running:
+            return
+        n = len(self.templates)
+        moved, gain = self._sheet.told()
+        T, counts = self.stream.fetch(self._slots.T[:n]), self.stream.fetch(self._slots.counts[:n])
+        for each in self._running:
+            template, k = self._slots.template(each.slot, T[each.slot]), self._slots.shapes[each.slot]
+            self.templates.changed(each.slot, template)  # type: ignore[attr-defined]
+            sizes = [counts[each.slot, axis, : k[axis]].copy() for axis in (0, 1)]
+            rows, cols = moved[each.line]
+            self._visited.append(Visited(template, sizes, (int(rows), int(cols)), float(gain[each.line])))
+        self._running = []
+
+    def _settle(self) -> None:
+        """Nothing is planned any more, and the current stencil is out of the residual (or will be, with a pass)."""
+        self._run_planned()
+        if self.current is not None and not self._taken_out:
+            self._residual.take_out(self.current)
+            self._taken_out = True
+
+    def _ended(self, slot: int, T: Template | None = None) -> None:
+        """The current stencil is no longer that."""
+        self.templates.changed(slot, T)  # type: ignore[attr-defined]
+        self.row_labels.changed(slot)  # type: ignore[attr-defined]
+        self.col_labels.changed(slot)  # type: ignore[attr-defined]
+        self._known_squares, self.current = None, None
+
     # -- passes -----------------------------------------------------------------------------------------------
 
     def _label(
-        self, how: kernels.How, axis: int, T: Array, curvature: float, prices: Array, key: tuple[int, int] = (0, 0)
-    ) -> Tables:
-        """New labels by a rule, and the tables, which are waited for."""
-        N, L, counts, moved = (zeros(size, np.int64) for size in (self.k, self.k, self.k[axis], 1))
-        self._launch_label(how, axis, T, curvature, prices, key, N, L, counts, moved)
-        return Tables(N.copy_to_host(), L.copy_to_host(), counts.copy_to_host(), int(moved.copy_to_host()[0]))
+        self, how: kernels.How, axis: int, T: NDArray[Any] | None = None, scale: float = 0.0,
+        prices: NDArray[np.float64] | None = None, key: tuple[int, int] = (0, 0), *, own: bool = True,
+    ) -> Tables:  # fmt: skip
+        """New labels by a rule, and the tables, which are waited for; `own`: with the rows' own weights."""
+        assert self.current is not None
+        self._settle()
+        self._residual.send_weights(self.row_weights)
+        (a, b), k, cells = self.k, self.k[axis], self.k[0] * self.k[1]
+        if T is not None:
+            self._slots.put_template(self._slots.spare, T)
+        all_prices = np.zeros(kernels.MAX_LABELS)
+        all_prices[:k] = 0.0 if prices is None else prices
+        self.stream.send(all_prices, self._prices)
+        self._sheet.send_one(scale, key)
+        self._launch_label(how, axis, self.current, self._slots.spare, self._sheet.last, 0, own)
+        found = self.stream.fetch(self._tables)
+        self.stream.send(np.zeros(self._tables.size, np.int64), self._tables)
+        N, L = found[: 2 * cells].reshape(2, a, b)
+        return Tables(N.copy(), L.copy(), found[2 * cells : 2 * cells + k].copy(), int(found[2 * cells + k]))
 
     def _launch_label(
-        self,
-        how: kernels.How,
-        axis: int,
-        T: Array,
-        curvature: float,
-        prices: Array,
-        key: tuple[int, int],
-        *tables: Array,
+        self, how: kernels.How, axis: int, slot: int, T_slot: int, line: int, turn: int, own: bool = True
     ) -> None:
-        n, l = self._sums_there(axis)
-        own = self._row_weights_there if axis == 0 else None
-        k = self.k[axis], self.k[1 - axis]
-        kernel = kernels.label_kernel(how, k, axis, self._threads, own is not None)
-        blocks = min(-(-self.shape[axis] // self._threads), 8 * self.engine.device.processors)
-        shared = kernels.label_bytes(k, self._threads)
-        args = n, l, own, T, float(curvature), prices, *key, self._now[axis], *tables
-        launch(kernel, blocks, self._threads, shared, *args)
+        n, l = self._residual.sums(axis, slot)
+        weights = self._residual.weights if axis == 0 and own else None
+        shape = self._slots.shapes[slot]
+        k = shape[axis], shape[1 - axis]
+        kind = {"row_weighted": weights is not None, "uniform_rows": self.uniform and how == "nearest"}
+        kernel = kernels.label_kernel(how, k, axis, self._threads, **kind)
+        blocks = self.engine.device.blocks(self.shape[axis])
+        given = self._slots.T, T_slot, self._prices, *self._sheet.given, line, turn
+        args = n, l, weights, *given, self._slots.labels[axis], slot, self._tables
+        self.stream.launch(kernel, blocks, self._threads, kernels.label_bytes(k, self._threads), *args)
 
     def _sums_there(self, axis: int) -> tuple[Array, Array]:
-        """Sums of every row (column) by the clusters of the other axis, on the device."""
-        k = self.k[1 - axis]
-        if (axis, k) not in self._room:
-            self._room[axis, k] = zeros((self.shape[axis], k), np.int64), zeros((self.shape[axis], k), np.int64)
-        n, l = self._room[axis, k]
-        if not self._fresh[axis]:
-            self._pass(axis, self._now[1 - axis], k, n, l)
-            self._fresh[axis] = True
-        return n, l
+        """Sums of every row (column) by the current stencil's clusters of the other axis, on the device."""
+        assert self.current is not None
+        self._settle()
+        self._residual.send_weights(self.row_weights)
+        return self._residual.sums(axis, self.current)
 
-    def _pass(self, axis: int, labels: Array, k: int, n: Array, l: Array) -> None:
-        """Add what is waiting to the residual, and sum it by these labels of the other axis."""
-        waiting = self._waiting[axis]
-        while len(waiting) > (2 if k <= kernels.MAX_LABELS else 0):  # three labels share a code
-            self._apply_first(axis)
-        shifts = [*waiting, NONE, NONE][:2]
-        self._launch_gather(axis, labels, k, n, l, len(waiting), shifts)
-        waiting.clear()
+    # -- copies -----------------------------------------------------------------------------------------------
 
-    def _apply_first(self, axis: int) -> None:
-        """Add the first of what is waiting to the residual."""
-        shift = self._waiting[axis].pop(0)
-        n, l = zeros((self.shape[axis], 1), np.int64), zeros((self.shape[axis], 1), np.int64)
-        self._launch_gather(axis, zeros(self.shape[1 - axis], np.uint8), 1, n, l, 1, [shift, NONE])
+    def _fetch_templates(self, lo: int, hi: int) -> list[NDArray[Any]]:
+        self._run_planned()
+        return [self._slots.template(lo + p, T) for p, T in enumerate(self.stream.fetch(self._slots.T[lo:hi]))]
 
-    def _launch_gather(
-        self, axis: int, labels: Array, k: int, n: Array, l: Array, n_shifts: int, shifts: list[Any]
-    ) -> None:
-        side, partners = self.engine.sides[axis], self._row_weights_there if axis == 1 else None
-        heavy = side.weights is not None, partners is not None
-        plan = self.engine.plan(axis, k, any(heavy))
-        if side.split.size:
-            blocks = min(-(-side.split.size * k // self._threads), 8 * self.engine.device.processors)
-            launch(kernels.clear, blocks, self._threads, 0, side.split, n, l)
-        kernel = kernels.gather_kernel(k, axis, plan.threads, n_shifts, *heavy)
-        args = *side.slices, self._resid[axis], side.weights, side.layout.tile, labels, partners, *shifts[0], *shifts[1]
-        launch(kernel, plan.blocks, plan.threads, plan.shared, *plan.queues, *args, n, l)
+    def _fetch_labels(self, axis: int, lo: int, hi: int) -> list[NDArray[Any]]:
+        self._run_planned()
+        return list(self.stream.fetch(self._slots.labels[axis][lo:hi]))
 
-    def _shift(self, stencil: int, sign: int) -> None:
-        T = self._templates.device[stencil]
-        c, d = self._row_labels.device[stencil], self._col_labels.device[stencil]
-        self._waiting[0].append((c, d, T, sign))
-        self._waiting[1].append((d, c, T, sign))
+    def _some_sums(self, axis: int, positions: NDArray[np.int64] | None) -> Sums:
+        """The sums of some rows (columns), or of all."""
+        if positions is None:
+            return self.sums(axis)
+        n, l = self._sums_there(axis)
+        out = [self.stream.zeros((len(positions), n.shape[1]), np.int64) for _ in (n, l)]
+        self.stream.spread(steps.take, len(positions) * n.shape[1], self.stream.upload(positions), n, l, *out)
+        return self.stream.fetch(out[0]), self.stream.fetch(out[1])
+
+    def _cells_there(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Cells on the device; the same ones are asked for sweep after sweep."""
+        for known in self._cells:
+            if known[0] is rows and known[1] is cols:
+                return known[2], known[3]
+        there = self.stream.upload(rows), self.stream.upload(cols)
+        self._cells = [(rows, cols, *there), *self._cells[:3]]
+        return there
 
     # -- what is done on the CPU ------------------------------------------------------------------------------
 
     def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
         """The sums by any labels of the other axis, as arrays of the CPU."""
-        k = n.shape[1]
-        there = zeros(n.shape, np.int64), zeros(n.shape, np.int64)
-        self._pass(axis, upload(labels), k, *there)
-        n[:], l[:] = there[0].copy_to_host(), there[1].copy_to_host()
-        self._fresh[axis] = False
+        self._settle()
+        self.stream.send(labels.astype(np.uint8), self._slots.labels[1 - axis][self._slots.spare])
+        there = self.stream.zeros(n.shape, np.int64), self.stream.zeros(n.shape, np.int64)
+        self._residual.send_weights(self.row_weights)
+        self._residual.gather(axis, self._slots.spare, *there)
+        n[:], l[:] = self.stream.fetch(there[0]), self.stream.fetch(there[1])
+
+    def _shift(self, stencil: int, sign: int) -> None:
+        raise NotImplementedError("stencils are taken out and put back on the device")
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
         raise NotImplementedError("passes run on the device")
@@ -264,26 +349,22 @@ class CudaState(State):
     def _pass_ranges(self, axis: int) -> list[Range]:
         raise NotImplementedError("passes run on the device")
 
-    def _residual(self, axis: int) -> NDArray[np.int32]:
-        """The residual in the usual order of an axis, with nothing waiting."""
-        while self._waiting[axis]:
-            self._apply_first(axis)
-        layout = self.engine.sides[axis].layout
-        return layout.in_usual_order(self._resid[axis].copy_to_host(), self.engine.threads)
-
     def _squares(self) -> NDArray[np.float64]:
-        order, out = self._order(0), np.empty(self.shape[0])
-        self.engine.threads.run(sparse.squares, order.ranges, order.starts, self._residual(0), order.weights, out)
-        return out
+        self._run_planned()
+        return self._residual.squares()
+
+    def _copied_residual(self, axis: int) -> NDArray[np.int32]:
+        self._settle()
+        return self._residual.copy(axis)
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         order, cost = self._order(axis), np.zeros((self.shape[axis], V.shape[1]))
-        args = order.starts, order.index, self._residual(axis), order.weights, V, V * V, cost
+        args = order.starts, order.index, self._copied_residual(axis), order.weights, V, V * V, cost
         self.engine.threads.run(sparse.table_costs, order.ranges, *args)
         return cost
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        order, resid = self._order(axis), self._residual(axis)
+        order, resid = self._order(axis), self._copied_residual(axis)
         out = np.zeros((len(positions), self.shape[1 - axis]))
         for line, position in zip(out, positions, strict=True):
             sparse.spread(position, order.starts, order.index, resid, line)
@@ -297,10 +378,3 @@ class CudaState(State):
             weights = to_column_order(obs, weights)
         starts, index = ((obs.row_starts, obs.cols), (obs.col_starts, obs.rows))[axis]
         return Order(starts, index, weights, self.engine.threads.split(starts))
-
-
-def copied(array: Array) -> Array:
-    """Another array of the same content, on the device."""
-    out = cuda.device_array_like(array)
-    out.copy_to_device(array)
-    return out

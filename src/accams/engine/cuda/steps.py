@@ -1,14 +1,18 @@
-"""What happens between two passes, drawn on the device so that nobody waits for Python: templates, weights of clusters.
+"""What happens beside passes, on the device so that nobody waits for Python: drawing templates and weights of clusters.
 
-The numbers are those of `accams.kernels.sample`: the same functions, compiled for the device.
+The numbers are those of `accams.kernels.sample`: the same functions, compiled for the device. Kernels of one block
+work on what belongs to one stencil; the others use as many threads as there are.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from numba import cuda
 
-from accams.engine.cuda.kernels import mixed, on_device, uniform
+from accams.engine.cuda.kernels import CONCENTRATION, KAPPA, SPREAD, TEMPLATE, WEIGHTS, mixed, on_device, uniform
+from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
+from accams.kernels.sparse import LOW_BITS, LOW_MASK
 
 normal = on_device(sample.normal, uniform=uniform)
 gamma = on_device(sample.gamma, mixed=mixed, uniform=uniform)
@@ -17,32 +21,101 @@ log_weight = on_device(sample.log_weight, gamma=gamma, uniform=uniform)
 
 
 @cuda.jit
-def draw_weights(counts, concentration, key0, key1, log_prior):
-    """Log weights of the clusters of one axis, given how many have each label; one block."""
-    for a in range(cuda.threadIdx.x, log_prior.size, cuda.blockDim.x):
-        log_prior[a] = log_weight(counts[a], concentration, key0, key1, a)
+def remember(rows, cols, T, slot, old):
+    """Copy the labels and the template of one slot into another."""
+    for i in range(cuda.grid(1), rows.shape[1], cuda.gridsize(1)):
+        rows[old, i] = rows[slot, i]
+    for j in range(cuda.grid(1), cols.shape[1], cuda.gridsize(1)):
+        cols[old, j] = cols[slot, j]
+    width = T.shape[2]
+    for c in range(cuda.grid(1), T.shape[1] * width, cuda.gridsize(1)):
+        T[old, c // width, c % width] = T[slot, c // width, c % width]
+
+
+@cuda.jit(device=True)
+def draw_weights(counts, slot, axis, k, numbers, keys, line, turn, prices):
+    """Log weights of the clusters of one axis, given how many have each label."""
+    concentration = numbers[line, CONCENTRATION + axis]
+    key0, key1 = keys[line, turn, WEIGHTS], keys[line, turn, WEIGHTS + 1]
+    for a in range(cuda.threadIdx.x, k, cuda.blockDim.x):
+        prices[a] = log_weight(counts[slot, axis, a], concentration, key0, key1, a)
 
 
 @cuda.jit
-def draw_template(N, L, kappa, spread, limit, key0, key1, T, counts, moved, all_counts, all_moved, gain):
-    """The template given the tables, which are then empty again; adds up what the visit has to tell; one block."""
-    thread, k = cuda.threadIdx.x, N.shape[1]
-    for c in range(thread, N.size, cuda.blockDim.x):
-        a, b = c // k, c % k
-        T[a, b] = block_value(N[a, b], L[a, b], kappa, spread, limit, key0, key1, c)
-    for a in range(thread, counts.size, cuda.blockDim.x):
-        all_counts[a] = counts[a]
-        counts[a] = 0
+def first_step(counts, slot, axis, k, numbers, keys, line, prices, moved):
+    """Before the first update of a visit: the weights of the clusters it is about. One block."""
+    draw_weights(counts, slot, axis, k, numbers, keys, line, 0, prices)
+    if cuda.threadIdx.x < 2:
+        moved[line, cuda.threadIdx.x] = 0
+
+
+@cuda.jit
+def next_step(tables, k_rows, k_cols, axis, T, counts, slot, limit, numbers, keys, line, turn, next_axis, prices, moved,
+              gain):  # fmt: skip
+    """After an update: the template given the tables, which are then empty, and weights for the next (unless -1).
+
+    What the visit has to tell is added up. One block.
+    """
+    thread, cells = cuda.threadIdx.x, k_rows * k_cols
+    kappa, spread = numbers[line, KAPPA], numbers[line, SPREAD]
+    key0, key1 = keys[line, turn, TEMPLATE], keys[line, turn, TEMPLATE + 1]
+    k = k_rows if axis == 0 else k_cols
+    for c in range(thread, cells, cuda.blockDim.x):
+        T[slot, c // k_cols, c % k_cols] = block_value(
+            tables[c], tables[cells + c], kappa, spread, limit, key0, key1, c
+        )
+    for a in range(thread, k, cuda.blockDim.x):
+        counts[slot, axis, a] = tables[2 * cells + a]
     cuda.syncthreads()
     if thread == 0:
-        all_moved[0] += moved[0]
-        moved[0] = 0
-        total = 0.0
-        for c in range(N.size):
-            t = float(T[c // k, c % k])
-            total += 2.0 * L[c // k, c % k] * t - N[c // k, c % k] * t * t
-        gain[0] = total
+        moved[line, axis] += tables[2 * cells + k]
+        if next_axis < 0:
+            total = 0.0
+            for c in range(cells):
+                t = float(T[slot, c // k_cols, c % k_cols])
+                total += 2.0 * tables[cells + c] * t - tables[c] * t * t
+            gain[line] = total
     cuda.syncthreads()
-    for c in range(thread, N.size, cuda.blockDim.x):
-        N[c // k, c % k] = 0
-        L[c // k, c % k] = 0
+    for c in range(thread, 2 * cells + k + 1, cuda.blockDim.x):
+        tables[c] = 0
+    if next_axis >= 0:
+        k_next = k_rows if next_axis == 0 else k_cols
+        draw_weights(counts, slot, next_axis, k_next, numbers, keys, line, turn + 1, prices)
+
+
+@cuda.jit
+def predict(rows, cols, row_labels, col_labels, T, n, out):
+    """The first n stencils together at these cells, in ticks."""
+    for p in range(cuda.grid(1), rows.size, cuda.gridsize(1)):
+        total = np.int64(0)
+        for l in range(n):
+            total += T[l, row_labels[l, rows[p]], col_labels[l, cols[p]]]
+        out[p] = total
+
+
+@cuda.jit
+def take(positions, n, l, out_n, out_l):
+    """The sums of some rows."""
+    k = n.shape[1]
+    for c in range(cuda.grid(1), positions.size * k, cuda.gridsize(1)):
+        out_n[c // k, c % k] = n[positions[c // k], c % k]
+        out_l[c // k, c % k] = l[positions[c // k], c % k]
+
+
+@cuda.jit
+def squares(slice_starts, owners, lengths, first, lo, hi, resid, weights, out):
+    """Add to out[i] the (weighted) squared residuals of row i in slices [lo, hi), in two parts as the CPU does."""
+    for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
+        if owners[lane] == NOBODY:
+            continue
+        place, high, low = slice_starts[lane // WARP] - first + lane % WARP, np.int64(0), np.int64(0)
+        for _ in range(lengths[lane]):
+            square = np.int64(resid[place]) * np.int64(resid[place])
+            w = np.int64(1)
+            if weights is not None:
+                w *= weights[place]
+            high += w * (square >> LOW_BITS)
+            low += w * (square & LOW_MASK)
+            place += WARP
+        cuda.atomic.add(out, (owners[lane], 0), high)
+        cuda.atomic.add(out, (owners[lane], 1), low)

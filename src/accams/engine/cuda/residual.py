@@ -1,0 +1,122 @@
+"""The residual on the device, in both orders, and the sums over it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.cuda import steps
+from accams.engine.cuda.device import Array, Stream
+from accams.engine.cuda.engine import CudaEngine
+from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
+from accams.engine.cuda.side import shift
+from accams.engine.cuda.slots import Slots
+from accams.kernels.sparse import LOW_BITS
+
+Waiting = list[tuple[int, int, tuple[int, int]]]  # slots to be added to the residual, their signs and shapes
+
+
+class Residual:
+    """What stencils leave of the data.
+
+    A stencil that is taken out is added with the next pass over each order, and only then: until both have it, it is
+    kept as it was in the slot `old`, so it may be changed where it is. One that is put back is subtracted likewise.
+
+    Attributes
+    ----------
+    waiting : list
+        What the next pass along each axis will add.
+    fresh : list of bool
+        Whether the sums of an axis are up to date.
+    weights : array or None
+        Of rows, where they have any.
+    """
+
+    def __init__(self, engine: CudaEngine, slots: Slots, stream: Stream) -> None:
+        self.engine, self.slots, self.stream = engine, slots, stream
+        self.shape = engine.observations.shape
+        self.waiting: list[Waiting] = [[], []]
+        self.fresh = [False, False]
+        self.weights: Array | None = None
+        self._both = [stream.upload(each) for each in engine.values_in_slices()]
+        self._sent: NDArray[np.int32] | None = None
+        self._room: dict[tuple[int, int], tuple[Array, Array]] = {}
+        self._nothing = stream.zeros((1, 1), np.int64)
+
+    def take_out(self, slot: int) -> None:
+        """Have a stencil added; it can then be changed."""
+        mine = slot, -1, self.slots.shapes[slot]
+        absent = [axis for axis in (0, 1) if mine in self.waiting[axis]]  # it has not been subtracted yet
+        for axis in absent:
+            self.waiting[axis].remove(mine)
+        if len(absent) == 2:
+            return
+        old = self.slots.old
+        for axis in (0, 1):
+            if any(each[0] == old for each in self.waiting[axis]):
+                self.apply_waiting(axis)
+        self.stream.spread(steps.remember, max(*self.shape, LARGEST), *self.slots.arrays, slot, old)
+        for axis in {0, 1} - {*absent}:
+            self.waiting[axis].append((old, +1, self.slots.shapes[slot]))
+
+    def put_back(self, slot: int) -> None:
+        """Have a stencil subtracted."""
+        for axis in (0, 1):
+            self.waiting[axis].append((slot, -1, self.slots.shapes[slot]))
+        self.fresh = [False, False]
+
+    def sums(self, axis: int, slot: int) -> tuple[Array, Array]:
+        """Sums of every row (column) by the clusters of the other axis in a slot, by a pass if needed."""
+        k = self.slots.shapes[slot][1 - axis]
+        if (axis, k) not in self._room:
+            shape = (self.shape[axis], k)
+            self._room[axis, k] = self.stream.zeros(shape, np.int64), self.stream.zeros(shape, np.int64)
+        n, l = self._room[axis, k]
+        if not self.fresh[axis]:
+            self.gather(axis, slot, n, l)
+            self.fresh[axis] = True
+        return n, l
+
+    def gather(self, axis: int, slot: int, n: Array, l: Array) -> None:
+        """Add what is waiting, and write the sums by the other axis's clusters in this slot into n and l."""
+        waiting, k = self.waiting[axis], n.shape[1]
+        while len(waiting) > (2 if k <= MAX_LABELS else 0):  # three labels share a code
+            self._apply_two(axis)
+        shifts, partners = [shift(axis, *each) for each in waiting], self.weights if axis == 1 else None
+        side = self.engine.sides[axis]
+        side.gather(self.stream, self._both[axis], self.slots.arrays, slot, shifts, k, partners, n, l)
+        waiting.clear()
+
+    def squares(self) -> NDArray[np.float64]:
+        """The squared residuals of every row, in squared ticks."""
+        self.apply_waiting(0)
+        out = self.stream.zeros((self.shape[0], 2), np.int64)
+        self.engine.sides[0].squares(self.stream, self._both[0], out)
+        high, low = self.stream.fetch(out).T.astype(np.float64)
+        return np.asarray(high * 2.0**LOW_BITS + low)
+
+    def copy(self, axis: int) -> NDArray[np.int32]:
+        """All of it in the usual order of an axis, for the CPU."""
+        self.apply_waiting(axis)
+        layout = self.engine.sides[axis].layout
+        return layout.in_usual_order(self.stream.fetch(self._both[axis]), self.engine.threads)
+
+    def send_weights(self, weights: NDArray[np.int32] | None) -> None:
+        """Let the device have the rows' weights as they are now."""
+        if weights is None or weights is self._sent:
+            return
+        if self.weights is None:
+            self.weights = self.stream.zeros(self.shape[0], np.int32)
+        self.stream.send(weights, self.weights)
+        self._sent, self.fresh = weights, [False, False]
+
+    def apply_waiting(self, axis: int) -> None:
+        """Add what is waiting by passes of their own."""
+        while self.waiting[axis]:
+            self._apply_two(axis)
+
+    def _apply_two(self, axis: int) -> None:
+        waiting, nothing = self.waiting[axis], self._nothing
+        shifts = [shift(axis, *waiting.pop(0)) for _ in range(min(2, len(waiting)))]
+        where = self.stream, self._both[axis], self.slots.arrays, self.slots.spare
+        self.engine.sides[axis].gather(*where, shifts, 0, None, nothing, nothing)

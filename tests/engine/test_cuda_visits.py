@@ -1,0 +1,110 @@
+"""Visits that are planned, recorded and started together on a GPU (in the simulator) are those of the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accams import Observations
+from accams.engine.base import State
+from accams.engine.choose import make_engine
+from accams.engine.rules import BlockedVisit, Update
+
+pytest.importorskip("numba.cuda")
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+SHAPES = [(2, 3), (3, 1), (2, 2), (1, 2)]
+
+
+def pair() -> list[State]:
+    """The same four stencils in a state of each engine."""
+    rng = np.random.default_rng(5)
+    rows, cols = np.nonzero(rng.random((9, 7)) < 0.6)
+    obs = Observations.from_coo(rows, cols, rng.normal(3, 1, len(rows)))
+    labels = [[rng.integers(0, k[axis], obs.shape[axis]).astype(np.uint8) for k in SHAPES] for axis in (0, 1)]
+    templates = [rng.integers(-(2**18), 2**18, k).astype(np.int32) for k in SHAPES]
+    states = [make_engine(obs, name, len(SHAPES), 1).new_state() for name in ("cpu", "cuda")]
+    for state in states:
+        state.restore(templates, *labels)
+    return states
+
+
+def visit(state: State, stencil: int, turn: int, sub: int = 1) -> None:
+    """Visit one stencil, with keys that depend on when it is done."""
+    state.begin(stencil)
+    keys = np.random.default_rng([stencil, turn]).integers(0, 2**62, (2 * sub, 3, 2)).tolist()
+    updates = tuple(
+        Update(axis, *(tuple(key) for key in keys[2 * u + axis]))
+        for u in range(sub) for axis in (0, 1) if SHAPES[stencil][axis] > 1
+    )  # fmt: skip
+    labels = state.row_labels[stencil], state.col_labels[stencil]
+    counts = [np.bincount(each, minlength=k) for each, k in zip(labels, SHAPES[stencil], strict=True)]
+    unit = state.engine.grid.step
+    state.visit(BlockedVisit(state.templates[stencil], counts, 2.0, 1.0 / unit, unit**2 / 0.5, (0.5, 1.5), updates))
+
+
+def assert_same(states: list[State]) -> None:
+    for cpu, gpu in zip(*(state.visited() for state in states), strict=True):
+        assert np.array_equal(cpu.T, gpu.T)
+        assert all(np.array_equal(a, b) for a, b in zip(cpu.counts, gpu.counts, strict=True))
+        assert cpu.moved == gpu.moved
+        assert gpu.gain == pytest.approx(cpu.gain)
+    for axis in ("row_labels", "col_labels", "templates"):
+        for mine, theirs in zip(*(getattr(state, axis) for state in states), strict=True):
+            assert np.array_equal(mine, theirs)
+
+
+def squared_errors(states: list[State]) -> list[float]:
+    return [state.squared_error() for state in states]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_sweeps(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the third sweep on they are recordings; what is in the residual tells whether all was added once."""
+    monkeypatch.setattr("accams.engine.cuda.state.AT_ONCE", at_once)
+    states = pair()
+    recorded = states[1].stream.recorded  # type: ignore[attr-defined]
+    started: list[Any] = []
+    monkeypatch.setattr(states[1].stream, "recorded", lambda work: started.append(recorded(work)) or started[-1])  # type: ignore[attr-defined]
+    for sweep in range(4):
+        for stencil in range(len(SHAPES)):
+            for state in states:
+                visit(state, stencil, sweep)
+        assert_same(states)
+    assert len(started) == (4 if at_once == 1 else 2)
+    assert len(set(squared_errors(states))) == 1
+
+
+def test_other_work_in_between() -> None:
+    """Whatever else is asked for runs the visits that were planned before."""
+    states, cells = pair(), np.arange(7)
+    visited: list[list[Any]] = []
+    for state in states:
+        visit(state, 0, 0)
+        visit(state, 2, 0, sub=3)  # more updates than there were lines for
+        predicted = state.predict_at(cells, cells[::-1])
+        visit(state, 2, 1)
+        visit(state, 2, 2)
+        state.begin(2)
+        tables = state.tables(0)
+        sums = [each.copy() for each in state.sums(1)]
+        T = np.rint(tables.L / np.maximum(tables.N, 1)).astype(np.int32)
+        state.end(T)
+        visit(state, 0, 3)
+        visited.append([predicted, *sums, tables.N, state.row_labels[0], state.templates[2]])
+    for mine, theirs in zip(*visited, strict=True):
+        assert np.array_equal(mine, theirs)
+    assert_same(states)
+    assert len(set(squared_errors(states))) == 1
+
+
+def test_weights_of_rows_change_between_sweeps() -> None:
+    states = pair()
+    for sweep in range(4):
+        for state in states:
+            state.set_row_weights(np.random.default_rng(sweep).gamma(2.0, 0.5, 9))
+            visit(state, 0, sweep)
+            visit(state, 2, sweep)
+        assert_same(states)
+    assert len({state.squared_error(row_weighted=True) for state in states}) == 1
