@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from accams import Observations
 from accams.engine.base import State
 from accams.engine.choose import make_engine
+from accams.engine.cuda.layout import lay_out
 from accams.engine.rules import BlockedVisit, Update
 
 pytest.importorskip("numba.cuda")
@@ -108,3 +110,19 @@ def test_weights_of_rows_change_between_sweeps() -> None:
             visit(state, 2, sweep)
         assert_same(states)
     assert len({state.squared_error(row_weighted=True) for state in states}) == 1
+
+
+def test_ratings_that_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little memory they stay on the computer's side, in chunks, and nothing comes out differently."""
+    monkeypatch.setattr("accams.engine.cuda.engine.most_entries", lambda *_: 32)
+    monkeypatch.setattr("accams.engine.cuda.engine.lay_out", partial(lay_out, cap=1))  # so that there are two chunks
+    states = pair()
+    assert len(states[1].engine.sides[0].chunks) > 1  # type: ignore[attr-defined]
+    for sweep in range(2):
+        for stencil in (0, 2):
+            for state in states:
+                visit(state, stencil, sweep)
+        assert_same(states)
+    assert len(set(squared_errors(states))) == 1
+    position = np.arange(3)
+    assert np.array_equal(*(state.lines(0, position) for state in states))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -332,34 +331,3 @@ class Observations:
             self._pattern["by_column"] = build.column_order(self.row_starts, self.cols, self.shape)
         by_column: tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]] = self._pattern["by_column"]
         return by_column
-
-
-def memory_estimate(
-    shape: tuple[int, int],
-    nnz: int,
-    *,
-    n_stencils: int = 13,
-    n_clusters: int | tuple[int, int] = 10,
-    n_chains: int = 1,
-    weights: bool = False,
-    value_bytes: int = 4,
-) -> int:
-    """Bytes that observations and a fit need at their peak (the `cpu` engine; reading the data not counted).
-
-    Per rating: a column index (2 bytes up to 65,536 columns, else 4), a row index (likewise), the value
-    (2 bytes for whole and half stars, else 4), and two residuals of 4 bytes for every chain held at once; 8 more
-    with weights. Per row and column: 16 bytes per cluster of the other side (for each chain that runs at once: one a
-    core), the labels, and the starts.
-
-    Examples
-    --------
-    >>> memory_estimate((480_189, 17_770), 100_480_507) / 100_480_507 < 19.5
-    True
-    """
-    m, n = shape
-    k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
-    index = (2 if n <= 65_536 else 4) + (2 if m <= 65_536 else 4)
-    per_rating = index + value_bytes + 8 * n_chains + (8 if weights else 0)
-    sums = 16 * (m * k_cols + n * k_rows) * min(n_chains, os.cpu_count() or 1)
-    labels = (n_stencils + 2) * (m + n) * n_chains
-    return per_rating * nnz + sums + labels + 16 * (m + n + 2)

@@ -283,13 +283,18 @@ class State(ABC):
 
     def predict_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
         """The model at the cells (rows[p], cols[p]), on the scale of the data."""
-        ticks = np.zeros(len(rows), np.int64)
-        for T, c, d in zip(self.templates, self.row_labels, self.col_labels, strict=True):
-            add_at(rows, cols, c, d, T, ticks)
+        ticks = self._ticks_at(rows, cols)
         for each, where in zip(self.effects, (rows, cols), strict=True):
             if each is not None:
                 ticks += each[where]
         return np.asarray(ticks * self.engine.grid.step + self.engine.grid.offset)
+
+    def _ticks_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum of all stencils at these cells."""
+        ticks = np.zeros(len(rows), np.int64)
+        for T, c, d in zip(self.templates, self.row_labels, self.col_labels, strict=True):
+            add_at(rows, cols, c, d, T, ticks)
+        return ticks
 
     def stencils(self, first: int = 0) -> StencilSum:
         """The model as it stands, from stencil number `first` on (without the current one, if one has been begun)."""
@@ -321,9 +326,9 @@ class State(ABC):
     def _shift(self, stencil: int, sign: int) -> None:
         """Add (+1) stencil number `stencil` to the residual or subtract it (-1), at once or on the next pass."""
 
+    @abstractmethod
     def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         """Subtract the change of each row's (column's) effect from its residuals, in both orders."""
-        raise InputError(f"engine={self.engine.name!r} has no continuous effects: use effects='stencils' or None")
 
     @abstractmethod
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:

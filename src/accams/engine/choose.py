@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from accams.data.observations import Observations
@@ -33,11 +34,12 @@ def choose(observations: Observations, name: str) -> str:
 def make_engine(
     observations: Observations, name: str, n_stencils: int, n_threads: int | None = None, *,
     chunk_size: int | None = None, offset: float | None = None, row_weights: bool = False,
-    callers: int = 1,
+    callers: int = 1, n_chains: int = 1, shapes: Sequence[tuple[int, int]] = (),
 ) -> Engine:  # fmt: skip
     """An engine for these observations, ready for `n_stencils` stencils and, if asked, for weights of rows.
 
-    `callers` is the number of threads that will use it at once.
+    `callers` is the number of threads that will use it at once, `n_chains` the number of states that there will be, and
+    `shapes` are those of the stencils, where memory depends on them.
     """
     from accams.engine.cpu import CpuEngine
     from accams.engine.dense import DenseEngine
@@ -50,5 +52,6 @@ def make_engine(
     if chosen == "cuda":
         from accams.engine.cuda.engine import CudaEngine
 
-        return CudaEngine(observations, grid, threads, n_stencils)
+        k = max((k for k, _ in shapes), default=1), max((k for _, k in shapes), default=1)
+        return CudaEngine(observations, grid, threads, n_stencils, n_chains=n_chains, k=k)
     return kinds[chosen](observations, grid, threads)

@@ -244,8 +244,9 @@ class ACCAMS(StencilEstimator):
         return outcome.first(early.n_stencils), early.history
 
     def _run(self, observations: Observations, settings: Settings, early: EarlyStopping | None = None) -> Outcome:
-        engine = make_engine(observations, self.engine, len(settings.shapes), self.n_threads)
-        told, stopped, planned = 0, False, len(settings.shapes) * (1 + settings.n_relearn)
+        shapes = settings.shapes
+        engine = make_engine(observations, self.engine, len(shapes), self.n_threads, shapes=shapes)
+        told, stopped, planned = 0, False, len(shapes) * (1 + settings.n_relearn)
         try:
             state = engine.new_state()
             if early is not None:

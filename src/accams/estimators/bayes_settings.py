@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accams.data.observations import Observations, memory_estimate
+from accams.data.memory import memory_estimate
+from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.encoding import encoded_parameters
@@ -295,6 +296,8 @@ def check_memory(model: BayesianACCAMS, observations: Observations, setup: Setup
     k = max(k for k, _ in shapes), max(k for _, k in shapes)
     weights = observations.stored_weights is not None
     at_once = max(model.n_chains, N_CHAINS) if calibrated else model.n_chains
+    if model.engine == "cuda":  # their residuals are on the GPU, whose engine counts them
+        at_once = 1
     sizes = [
         memory_estimate(
             observations.shape, observations.nnz, n_stencils=len(shapes), n_clusters=k, n_chains=n, weights=weights

@@ -34,7 +34,8 @@ class Chains:
         self.at_once = min(cores, n_chains)
         self.engine: Engine = make_engine(
             observations, engine, len(priors.shapes) + 2, max(1, cores // n_chains), chunk_size=chunk_size,
-            row_weights=priors.row_noise is not None, callers=self.at_once,
+            row_weights=priors.row_noise is not None, callers=self.at_once, n_chains=n_chains,
+            shapes=priors.shapes,
         )  # fmt: skip
         self.chains = [Chain(self.engine.new_state(c), priors, c, sigma2, tau2) for c in range(n_chains)]
         self._pool = self._new_pool()

@@ -28,6 +28,8 @@ class Device(NamedTuple):
         Multiprocessors.
     shared : int
         Bytes of shared memory that a block may have.
+    memory : int
+        Bytes that are free.
     threads : int
         Of a block where nothing else says how many.
     simulated : bool
@@ -36,6 +38,7 @@ class Device(NamedTuple):
 
     processors: int
     shared: int
+    memory: int
     threads: int
     simulated: bool
 
@@ -47,11 +50,12 @@ class Device(NamedTuple):
 def find_device() -> Device:
     """The GPU of this machine, or one sentence on what is missing."""
     if config.ENABLE_CUDASIM:
-        return Device(1, 200 << 10, 4, True)
+        return Device(1, 200 << 10, 1 << 32, 4, True)
     if not cuda.is_available():
         raise InputError("engine='cuda' needs an NVIDIA GPU with its driver, and pip install 'accams[cuda]'")
     found = cuda.get_current_device()
-    return Device(found.MULTIPROCESSOR_COUNT, found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 128, False)
+    free = cuda.current_context().get_memory_info()[0]
+    return Device(found.MULTIPROCESSOR_COUNT, found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, int(free), 128, False)
 
 
 class Stream:
@@ -82,6 +86,18 @@ class Stream:
             found: NDArray[Any] = array.copy_to_host(stream=self.handle)
         self.wait()
         return found
+
+    def receive(self, array: Array, into: NDArray[Any]) -> None:
+        """Copy to pinned memory, when what came before is done."""
+        with _one_at_a_time:
+            array.copy_to_host(into, stream=self.handle)
+
+    def after(self, other: Stream) -> None:
+        """Whatever is given to this stream from now on waits for all that the other has been given."""
+        with _one_at_a_time:
+            event = cuda.event()
+            event.record(other.handle)
+            event.wait(self.handle)
 
     def wait(self) -> None:
         """Wait until all work is done."""

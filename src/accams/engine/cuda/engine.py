@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.memory import on_gpu
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.cpu import to_column_order
-from accams.engine.cuda.device import Stream, find_device
-from accams.engine.cuda.layout import TILE, lay_out
+from accams.engine.cuda.device import Device, Stream, find_device
+from accams.engine.cuda.layout import CAP, TILE, WARP, lay_out
 from accams.engine.cuda.side import Side
 from accams.engine.grid import Grid
+from accams.errors import InputError
 from accams.threads import Threads
+
+LARGEST_CHUNK = 1 << 24  # observations that pass by together
 
 
 class CudaEngine(Engine):
@@ -23,25 +27,29 @@ class CudaEngine(Engine):
     name = "cuda"
     in_turn = False
 
-    def __init__(self, observations: Observations, grid: Grid, threads: Threads, n_stencils: int) -> None:
+    def __init__(
+        self, observations: Observations, grid: Grid, threads: Threads, n_stencils: int, *, n_chains: int = 1,
+        k: tuple[int, int] = (1, 1),
+    ) -> None:  # fmt: skip
         super().__init__(observations, grid, threads)
-        self.device = find_device()
-        self.n_stencils = n_stencils
+        self.device, self.n_stencils = find_device(), n_stencils
+        most = most_entries(observations, n_stencils, k, n_chains, self.device)
         obs, stream = observations, Stream(self.device)
         weights: list[NDArray[np.int32] | None] = [None, None]
         if obs.stored_weights is not None:
             by_row = grid.weight_ticks(obs)
             weights = [by_row, to_column_order(obs, by_row)]
-        self.sides = [self._side(axis, weights[axis], stream) for axis in (0, 1)]
+        self.sides = [self._side(axis, weights[axis], stream, most) for axis in (0, 1)]
+        self.lane_size = 0 if most is None else max(side.largest for side in self.sides)
         stream.wait()
 
-    def _side(self, axis: int, weights: NDArray[np.int32] | None, stream: Stream) -> Side:
+    def _side(self, axis: int, weights: NDArray[np.int32] | None, stream: Stream, most: int | None) -> Side:
         obs = self.observations
         order = (obs.row_starts, obs.cols) if axis == 0 else (obs.col_starts, obs.rows)
         tile = TILE // 8 if self.device.simulated else TILE
         layout = lay_out(*order, obs.shape[1 - axis], self.threads, tile=tile)
         arranged = None if weights is None else layout.arranged(weights, self.threads)
-        return Side(axis, layout, arranged, obs.is_complete, stream)
+        return Side(axis, layout, arranged, obs.is_complete, stream, most)
 
     def values_in_slices(self) -> list[NDArray[np.int32]]:
         """The data less the offset, in ticks, as both orders lie on the device."""
@@ -54,3 +62,21 @@ class CudaEngine(Engine):
         from accams.engine.cuda.state import CudaState
 
         return CudaState(self)
+
+
+def most_entries(obs: Observations, n_stencils: int, k: tuple[int, int], n_chains: int, device: Device) -> int | None:
+    """How many observations at most are to be on the device at a time: None if there is room for all of them."""
+    weighted = obs.stored_weights is not None
+    need = on_gpu(obs.shape, obs.nnz, n_stencils, k, n_chains, weighted)
+    if need.all_of_it <= device.memory:
+        return None
+    per_entry = 6 + (4 if weighted else 0)
+    room = (device.memory - need.fixed) // (2 * n_chains * per_entry)
+    if room < WARP * CAP:
+        chains = f" of {n_chains} chains" if n_chains > 1 else ""
+        raise InputError(
+            f"engine='cuda' needs {need.all_of_it / 1e9:.3g} GB on the GPU for this fit{chains}, or at least "
+            f"{(need.fixed + 2 * n_chains * per_entry * WARP * CAP) / 1e9:.3g} GB with ratings passing by, and "
+            f"{device.memory / 1e9:.3g} GB are free: use fewer stencils or chains, or engine='cpu'"
+        )
+    return int(min(room, LARGEST_CHUNK))

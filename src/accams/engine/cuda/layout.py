@@ -76,13 +76,17 @@ class Layout:
         threads.run(slices.collect, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, arranged, out)
         return out
 
-    def queues(self, n_blocks: int, warps: int) -> Queues:
-        """Slices for about `n_blocks` blocks of so many warps, the longest first, each to the warp with least to do."""
+    def queues(self, n_blocks: int, warps: int, first: int = 0, last: int | None = None) -> Queues:
+        """Slices for about `n_blocks` blocks of so many warps, the longest first, each to the warp with least to do.
+
+        Of slices first .. last, if these are given.
+        """
         work = np.diff(self.slice_starts)
+        work[:first], work[len(work) if last is None else last :] = 0, 0
         per_tile = np.bincount(self.slice_tiles, work, self.n_tiles)
         lists, tiles = list[list[int]](), list[int]()
         for tile in np.flatnonzero(per_tile):
-            here = np.flatnonzero(self.slice_tiles == tile)  # in the order of their lengths
+            here = np.flatnonzero((self.slice_tiles == tile) & (work > 0))  # in the order of their lengths
             blocks = max(1, min(-(-len(here) // warps), round(n_blocks * per_tile[tile] / per_tile.sum())))
             mine: list[list[int]] = [[] for _ in range(blocks * warps)]
             loads = [(0, w) for w in range(len(mine))]

@@ -9,6 +9,7 @@ from accams.engine.cuda import steps
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.engine import CudaEngine
 from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
+from accams.engine.cuda.pipe import Lane
 from accams.engine.cuda.side import shift
 from accams.engine.cuda.slots import Slots
 from accams.kernels.sparse import LOW_BITS
@@ -38,10 +39,16 @@ class Residual:
         self.waiting: list[Waiting] = [[], []]
         self.fresh = [False, False]
         self.weights: Array | None = None
-        self._both = [stream.upload(each) for each in engine.values_in_slices()]
+        self._both = [side.keep(each) for side, each in zip(engine.sides, engine.values_in_slices(), strict=True)]
+        self._lanes = [Lane(engine.device, engine.lane_size) for _ in range(2 if engine.lane_size else 0)]
         self._sent: NDArray[np.int32] | None = None
         self._room: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._nothing = stream.zeros((1, 1), np.int64)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether observations pass by in chunks."""
+        return bool(self._lanes)
 
     def take_out(self, slot: int) -> None:
         """Have a stencil added; it can then be changed."""
@@ -84,22 +91,31 @@ class Residual:
             self._apply_two(axis)
         shifts, partners = [shift(axis, *each) for each in waiting], self.weights if axis == 1 else None
         side = self.engine.sides[axis]
-        side.gather(self.stream, self._both[axis], self.slots.arrays, slot, shifts, k, partners, n, l)
+        where = self.stream, self._both[axis], self._lanes
+        side.gather(*where, self.slots.arrays, slot, shifts, k, partners, n, l)
         waiting.clear()
 
     def squares(self) -> NDArray[np.float64]:
         """The squared residuals of every row, in squared ticks."""
         self.apply_waiting(0)
         out = self.stream.zeros((self.shape[0], 2), np.int64)
-        self.engine.sides[0].squares(self.stream, self._both[0], out)
+        self.engine.sides[0].squares(self.stream, self._both[0], self._lanes, out)
         high, low = self.stream.fetch(out).T.astype(np.float64)
         return np.asarray(high * 2.0**LOW_BITS + low)
+
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        """Subtract the change of each row's (column's) effect, in both orders."""
+        there = self.stream.upload(change)
+        for order, side in enumerate(self.engine.sides):
+            side.shift_effects(self.stream, self._both[order], self._lanes, there, own=order == axis)
+        self.fresh = [False, False]
 
     def copy(self, axis: int) -> NDArray[np.int32]:
         """All of it in the usual order of an axis, for the CPU."""
         self.apply_waiting(axis)
-        layout = self.engine.sides[axis].layout
-        return layout.in_usual_order(self.stream.fetch(self._both[axis]), self.engine.threads)
+        self.stream.wait()
+        layout, both = self.engine.sides[axis].layout, self._both[axis]
+        return layout.in_usual_order(both if self._lanes else self.stream.fetch(both), self.engine.threads)
 
     def send_weights(self, weights: NDArray[np.int32] | None) -> None:
         """Let the device have the rows' weights as they are now."""
@@ -118,5 +134,5 @@ class Residual:
     def _apply_two(self, axis: int) -> None:
         waiting, nothing = self.waiting[axis], self._nothing
         shifts = [shift(axis, *waiting.pop(0)) for _ in range(min(2, len(waiting)))]
-        where = self.stream, self._both[axis], self.slots.arrays, self.slots.spare
+        where = self.stream, self._both[axis], self._lanes, self.slots.arrays, self.slots.spare
         self.engine.sides[axis].gather(*where, shifts, 0, None, nothing, nothing)

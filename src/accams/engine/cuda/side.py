@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +12,19 @@ from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
 from accams.engine.cuda.layout import WARP, Layout
+from accams.engine.cuda.pipe import Chunk, Lane, chunks_of, pinned
 
 STATIC = 2 * 4 * LARGEST + 1024  # shared memory of `gather` beside its sums and codes
 NONE = (0, 0, 0, 0)
+NO_INDEX = np.zeros(0, np.uint16)
 Shift = tuple[int, int, int, int]  # slot, sign, clusters of rows, clusters of partners
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a pass is launched."""
+    """How a pass is launched: the queues of each chunk, and what a block is like."""
 
-    queues: tuple[Array, ...]
-    blocks: int
+    queues: list[tuple[Array, ...]]
     threads: int
     shared: int
 
@@ -39,50 +41,80 @@ class Side:
     dense : bool
         Every cell is observed, so that there is no need for an index.
     stream : Stream
+    most : int or None
+        Entries of a chunk, if observations are to stay in the computer's memory and pass by in chunks.
     """
 
     def __init__(
-        self, axis: int, layout: Layout, weights: NDArray[np.int32] | None, dense: bool, stream: Stream
-    ) -> None:
-        self.axis, self.layout, self.dense, self.stream = axis, layout, dense, stream
-        self.weights = None if weights is None else stream.upload(weights)
-        lanes = stream.upload(layout.slice_starts), stream.upload(layout.owners), stream.upload(layout.lengths)
-        places, index = (layout.places, None) if dense else (None, layout.index)
-        self._lanes = lanes
-        self._places = None if places is None else stream.upload(places)
-        self._index = None if index is None else stream.upload(index)
+        self, axis: int, layout: Layout, weights: NDArray[np.int32] | None, dense: bool, stream: Stream,
+        most: int | None = None,
+    ) -> None:  # fmt: skip
+        self.axis, self.layout, self.dense, self.stream = axis, replace(layout, index=NO_INDEX), dense, stream
+        self.chunks = chunks_of(layout, most)
+        self.largest = max((chunk.last - chunk.first for chunk in self.chunks), default=0)
+        self.keep = stream.upload if most is None else pinned
+        self._weights = None if weights is None else self.keep(weights)
+        self._index = None if dense else self.keep(layout.index)
+        self._lanes = tuple(stream.upload(each) for each in (layout.slice_starts, layout.owners, layout.lengths))
+        self._places = stream.upload(layout.places) if dense else None
         self._whole = stream.upload(layout.whole)
         self._split = stream.upload(np.flatnonzero(~layout.whole))  # their sums are added to, piece by piece
         self._plans: dict[tuple[int, bool], Plan] = {}
 
     def gather(
-        self, stream: Stream, resid: Array, stencils: tuple[Array, ...], slot: int, shifts: list[Shift], k: int,
-        partner_weights: Array | None, n: Array, l: Array,
+        self, stream: Stream, resid: Array, lanes: list[Lane], stencils: tuple[Array, ...], slot: int,
+        shifts: list[Shift], k: int, partner_weights: Array | None, n: Array, l: Array,
     ) -> None:  # fmt: skip
         """Add at most two stencils to the residual, and sum it by the k clusters (if any) of partners in `slot`.
 
-        `stencils` are labels of rows and of columns, and templates.
+        `stencils` are labels of rows and of columns, and templates; `lanes` those by which chunks pass, if they do.
         """
         own, other = stencils[self.axis], stencils[1 - self.axis]
-        heavy = k > 0 and (self.weights is not None or partner_weights is not None)
-        plan = self._plan(k, heavy)
+        heavy = self._weights is not None, partner_weights is not None
+        plan = self._plan(k, k > 0 and any(heavy))
         if self._split.size and k:
             stream.spread(kernels.clear, self._split.size * k, self._split, n, l)
-        kernel = kernels.gather_kernel(
-            k, self.axis, plan.threads, len(shifts), dense=self.dense, weighted=self.weights is not None,
-            partnered=partner_weights is not None,
-        )  # fmt: skip
+        kinds = {"dense": self.dense, "weighted": heavy[0], "partnered": heavy[1]}
+        kernel = kernels.gather_kernel(k, self.axis, plan.threads, len(shifts), **kinds)
         a, b = [*shifts, NONE, NONE][:2]
-        stream.launch(
-            kernel, plan.blocks, plan.threads, plan.shared, *plan.queues, *self._lanes, self._places, self._whole,
-            self._index, 0, resid, self.weights, self.layout.tile, own, other, stencils[2], slot, *a, *b,
-            partner_weights, n, l,
-        )  # fmt: skip
+        what = self.layout.tile, own, other, stencils[2], slot, *a, *b, partner_weights, n, l
+        for (here, chunk, index, values, weights), queues in zip(
+            self._each(stream, resid, lanes, write=bool(shifts)), plan.queues, strict=True
+        ):
+            where = *queues, *self._lanes, self._places, self._whole, index, chunk.first, values, weights
+            here.launch(kernel, queues[2].size, plan.threads, plan.shared, *where, *what)
 
-    def squares(self, stream: Stream, resid: Array, out: Array) -> None:
+    def squares(self, stream: Stream, resid: Array, lanes: list[Lane], out: Array) -> None:
         """Add the squared residuals of every row to `out`."""
-        slices = len(self.layout.slice_tiles)
-        stream.spread(steps.squares, slices * WARP, *self._lanes, 0, 0, slices, resid, self.weights, out)
+        for here, chunk, _, values, weights in self._each(stream, resid, lanes, write=False):
+            size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
+            here.spread(steps.squares, size, *self._lanes, *where, values, weights, out)
+
+    def shift_effects(self, stream: Stream, resid: Array, lanes: list[Lane], change: Array, *, own: bool) -> None:
+        """Subtract the change of each row's own effect, or of its partners', from its residuals."""
+        tiles = self.stream.upload(self.layout.slice_tiles)
+        for here, chunk, index, values, _ in self._each(stream, resid, lanes, write=True):
+            size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
+            place = self._places, tiles, self.layout.tile, index
+            here.spread(steps.shift_effects, size, *self._lanes, *where, *place, values, change, own)
+
+    def _each(
+        self, stream: Stream, resid: Array, lanes: list[Lane], *, write: bool
+    ) -> Iterator[tuple[Stream, Chunk, Array | None, Array, Array | None]]:
+        """Each chunk on the device: a stream for it, and its index, residual (to be written back or not), weights."""
+        if not lanes:
+            yield from ((stream, chunk, self._index, resid, self._weights) for chunk in self.chunks)
+            return
+        for lane in lanes:
+            lane.stream.after(stream)
+        for turn, chunk in enumerate(self.chunks):
+            lane = lanes[turn % len(lanes)]
+            parts = [lane.load(*each, chunk) for each in (("index", self._index), ("resid", resid))]
+            yield lane.stream, chunk, parts[0], parts[1], lane.load("weights", self._weights, chunk)
+            if write:
+                lane.store("resid", resid, chunk)
+        for lane in lanes:
+            stream.after(lane.stream)
 
     def _plan(self, k: int, heavy: bool) -> Plan:
         """How a pass is launched whose partners have k clusters."""
@@ -90,10 +122,11 @@ class Side:
             device, layout = self.stream.device, self.layout
             threads, together = _fitting(k, layout.tile, heavy, device)
             shared = gather_bytes(k, threads, layout.tile, heavy)
-            queues = layout.queues(device.processors * together, threads // WARP)
-            there = tuple(self.stream.upload(each) for each in queues)
+            shape = device.processors * together, threads // WARP
+            queues = [layout.queues(*shape, *chunk[:2]) for chunk in self.chunks]
+            there = [tuple(self.stream.upload(each) for each in some) for some in queues]
             self.stream.wait()
-            self._plans[k, heavy] = Plan(there, len(queues.tiles), threads, shared)
+            self._plans[k, heavy] = Plan(there, threads, shared)
         return self._plans[k, heavy]
 
 

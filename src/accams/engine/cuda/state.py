@@ -179,17 +179,21 @@ class CudaState(State):
     def release(self) -> None:
         """The sums stay: they are small beside the residual."""
 
-    def predict_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _ticks_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
         self._run_planned()
         out = self.stream.zeros(len(rows), np.int64)
         cells = self._cells_there(rows, cols)
         self.stream.spread(steps.predict, len(rows), *cells, *self._slots.arrays, len(self.templates), out)
-        return np.asarray(self.stream.fetch(out) * self.engine.grid.step + self.engine.grid.offset)
+        return self.stream.fetch(out)
+
+    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        self._run_planned()
+        self._residual.shift_effects(axis, change)
 
     # -- visits -----------------------------------------------------------------------------------------------
 
     def _run_planned(self) -> None:
-        """Start the visits that were planned: the third time the same ones come, they are started as one."""
+        """Start the visits that were planned: from the second time on that the same ones come, as one."""
         planned, self._planned = self._planned, []
         if not planned:
             return
@@ -197,7 +201,9 @@ class CudaState(State):
         self._sheet.send(planned[0].line, planned[-1].line + 1)
         key = tuple(planned), tuple(map(tuple, self._residual.waiting)), self.row_weights is None
         program = self._programs.get(key)
-        if key not in self._programs:
+        if self._residual.streamed:
+            self._start(*planned)
+        elif key not in self._programs:
             self._programs = {**(self._programs if len(self._programs) < MOST_PROGRAMS else {}), key: None}
             self._start(*planned)
         else:

@@ -119,3 +119,18 @@ def squares(slice_starts, owners, lengths, first, lo, hi, resid, weights, out):
             place += WARP
         cuda.atomic.add(out, (owners[lane], 0), high)
         cuda.atomic.add(out, (owners[lane], 1), low)
+
+
+@cuda.jit
+def shift_effects(slice_starts, owners, lengths, first, lo, hi, places, tiles, tile, index, resid, change, own):
+    """Subtract change[i] from the residuals of every row i in slices [lo, hi), or with `own` false that of partners."""
+    for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
+        place, base = slice_starts[lane // WARP] - first + lane % WARP, np.int64(tiles[lane // WARP]) * tile
+        for e in range(lengths[lane]):
+            who = np.int64(owners[lane])
+            if places is not None and not own:
+                who = base + places[lane] + e
+            if index is not None and not own:
+                who = base + index[place]
+            resid[place] -= change[who]
+            place += WARP

@@ -1,0 +1,76 @@
+"""How much memory observations and a fit need."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+SLOTS = 4  # beyond those of the stencils asked for
+TILE = 1 << 16  # partners whose labels a GPU has at hand
+PIECE = 512  # observations that a GPU's thread does in one go
+
+
+def memory_estimate(
+    shape: tuple[int, int],
+    nnz: int,
+    *,
+    n_stencils: int = 13,
+    n_clusters: int | tuple[int, int] = 10,
+    n_chains: int = 1,
+    weights: bool = False,
+    value_bytes: int = 4,
+    engine: str = "cpu",
+) -> int:
+    """Bytes that observations and a fit need at their peak (reading the data not counted).
+
+    Per rating: a column index (2 bytes up to 65,536 columns, else 4), a row index (likewise), the value
+    (2 bytes for whole and half stars, else 4), and two residuals of 4 bytes for every chain held at once; 8 more
+    with weights. Per row and column: 16 bytes per cluster of the other side (for each chain that runs at once: one a
+    core), the labels, and the starts.
+
+    With ``engine="cuda"``, those on the GPU: 4 per rating for both indices (none of a complete matrix) and 8 for the
+    residuals of each chain, 8 more with weights, and what rows and columns need.
+
+    Examples
+    --------
+    >>> memory_estimate((480_189, 17_770), 100_480_507) / 100_480_507 < 19.5
+    True
+    >>> memory_estimate((480_189, 17_770), 100_480_507, n_stencils=125, engine="cuda") / 1e9 < 1.4
+    True
+    """
+    m, n = shape
+    k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
+    if engine == "cuda":
+        return on_gpu(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, weights).all_of_it
+    index = (2 if n <= 65_536 else 4) + (2 if m <= 65_536 else 4)
+    per_rating = index + value_bytes + 8 * n_chains + (8 if weights else 0)
+    sums = 16 * (m * k_cols + n * k_rows) * min(n_chains, os.cpu_count() or 1)
+    labels = (n_stencils + 2) * (m + n) * n_chains
+    return per_rating * nnz + sums + labels + 16 * (m + n + 2)
+
+
+class OnGpu(NamedTuple):
+    """Bytes on a GPU: what must be there, and observations, which can pass by instead."""
+
+    fixed: int
+    observations: int
+
+    @property
+    def all_of_it(self) -> int:
+        return self.fixed + self.observations
+
+
+def on_gpu(
+    shape: tuple[int, int], nnz: int, n_stencils: int, k: tuple[int, int], n_chains: int, weights: bool
+) -> OnGpu:
+    """What a fit needs on a GPU."""
+    m, n = shape
+    complete = nnz == m * n
+    pieces = sum(
+        min(nnz, own * -(-partners // TILE)) + nnz // PIECE for own, partners in ((m, n), (n, m))
+    )  # fmt: skip
+    engine = pieces * (12 if complete else 8) + 9 * (m + n)
+    slots = (n_stencils + SLOTS) * (m + n + 4 * 1024 + 16 * 32)
+    sums = 16 * (m * k[1] + n * k[0])
+    per_rating = (0 if complete else 4) + (8 if weights else 0) + 8 * n_chains
+    return OnGpu(engine + n_chains * (slots + sums + 20 * m), per_rating * nnz)

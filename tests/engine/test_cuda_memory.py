@@ -1,0 +1,75 @@
+"""What a fit takes on a GPU is known beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
+from accams.engine.choose import make_engine
+from accams.engine.cuda import device, engine
+
+cuda = pytest.importorskip("numba.cuda")
+
+
+def ratings(m: int, n: int, per_row: int, weighted: bool = False) -> Observations:
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(m), per_row)
+    cols = (rng.integers(0, n, m)[:, None] + np.arange(per_row) * 3) % n if per_row < n else np.tile(np.arange(n), m)
+    values = rng.normal(size=len(rows))
+    weights = rng.random(len(rows)) + 0.5 if weighted else None
+    return Observations.from_coo(rows, np.ravel(cols), values, weights=weights, shape=(m, n))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("m", "n", "per_row"), [(20_000, 700, 60), (900, 800, 800)])
+def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within five percent of all arrays that an engine and two chains of two stencils have."""
+    held: list[int] = []
+    original = device.cuda.to_device
+
+    def counted(array: Any, **more: Any) -> Any:
+        held.append(array.nbytes)
+        return original(array, **more)
+
+    monkeypatch.setattr(device.cuda, "to_device", counted)
+    obs = ratings(m, n, per_row, weighted)
+    made = make_engine(obs, "cuda", 4, 1, n_chains=2, shapes=[(6, 5), (6, 5)])
+    for chain in (0, 1):
+        state = made.new_state(chain)
+        for axis in (0, 1):  # the sums of one stencil, without a pass
+            shape = (obs.shape[axis], (6, 5)[1 - axis])
+            state.stream.zeros(shape, np.int64), state.stream.zeros(shape, np.int64)
+        state.stream.zeros((m, 2), np.int64)  # squares of residuals
+    expected = memory_estimate(
+        (m, n), obs.nnz, n_stencils=2, n_clusters=(6, 5), n_chains=2, weights=weighted, engine="cuda"
+    )
+    assert 0.95 < sum(held) / expected < 1.05
+
+
+def small_device(monkeypatch: pytest.MonkeyPatch, memory: int) -> None:
+    found = device.find_device()._replace(memory=memory)
+    monkeypatch.setattr(engine, "find_device", lambda: found)
+
+
+def test_too_little_memory_is_said_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    obs = ratings(30, 20, 10)
+    small_device(monkeypatch, 10_000)
+    monkeypatch.setattr(device.cuda, "to_device", lambda *_, **__: pytest.fail("something was allocated"))
+    with pytest.raises(InputError, match=r"needs .* GB on the GPU for this fit, or at least .* and 1e-05 GB are free"):
+        ACCAMS(2, 3, engine="cuda", verbose=False).fit(obs)
+    with pytest.raises(InputError, match=r"for this fit of 3 chains.*: use fewer stencils or chains, or engine='cpu'"):
+        BayesianACCAMS(2, 3, engine="cuda", n_chains=3, noise=0.5, verbose=False).fit(obs)
+
+
+def test_ratings_pass_by_where_they_alone_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    obs = ratings(3_000, 400, 300)
+    fixed = memory_estimate((3_000, 400), 0, n_stencils=2, n_clusters=3, engine="cuda")
+    small_device(monkeypatch, fixed + 3_000_000)
+    made = make_engine(obs, "cuda", 2, 1, shapes=[(3, 3)])
+    chunks = made.sides[0].chunks  # type: ignore[attr-defined]
+    assert len(chunks) > 3
+    assert [chunk.first for chunk in chunks[1:]] == [chunk.last for chunk in chunks[:-1]]
+    assert 12 * max(chunk.last - chunk.first for chunk in chunks) < 3_000_000
