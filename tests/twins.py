@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -225,7 +226,8 @@ def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:
 SPARSE_KINDS = ("complete", "missing", "missing weighted", "complete weighted")
 GRAPH_KINDS = ("graph", "graph light", "graph weighted", "graph light weighted")
 ALL = [(e, k) for e in ("cpu", "dense") for k in SPARSE_KINDS] + [("graph", k) for k in GRAPH_KINDS]
-SIMULATED = [("cuda", "missing weighted")]  # slow, so not with everything
+REAL_GPU = os.environ.get("NUMBA_ENABLE_CUDASIM") == "0"  # the simulator is slow, so it does not do everything
+SIMULATED = [("cuda", kind) for kind in (SPARSE_KINDS if REAL_GPU else ("missing weighted",))]
 
 
 def model_ticks(state: State) -> np.ndarray:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -42,7 +45,6 @@ def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch:
         for axis in (0, 1):  # the sums of one stencil, without a pass
             shape = (obs.shape[axis], (6, 5)[1 - axis])
             state.stream.zeros(shape, np.int64), state.stream.zeros(shape, np.int64)
-        state.stream.zeros((m, 2), np.int64)  # squares of residuals
     expected = memory_estimate(
         (m, n), obs.nnz, n_stencils=2, n_clusters=(6, 5), n_chains=2, weights=weighted, engine="cuda"
     )
@@ -73,3 +75,33 @@ def test_ratings_pass_by_where_they_alone_are_too_many(monkeypatch: pytest.Monke
     assert len(chunks) > 3
     assert [chunk.first for chunk in chunks[1:]] == [chunk.last for chunk in chunks[:-1]]
     assert 12 * max(chunk.last - chunk.first for chunk in chunks) < 3_000_000
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_fit_leaves_nothing_on_the_device(interrupted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one that ends nor one that is interrupted, which leaves a model that can be used."""
+    held: list[Any] = []
+    original = device.cuda.to_device
+
+    def noted(array: Any, **more: Any) -> Any:
+        made = original(array, **more)
+        held.append(weakref.ref(made))
+        return made
+
+    def stop(step: Any) -> None:
+        if interrupted:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(device.cuda, "to_device", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        chosen = {"n_chains": 1, "n_sweeps": 2, "n_burn_in": 0, "noise": 0.5, "engine": "cuda", "verbose": False}
+        with pytest.warns(UserWarning, match="interrupted") if interrupted else nullcontext():
+            model = BayesianACCAMS(1, 2, callbacks=[stop], **chosen).fit(ratings(8, 7, 4))
+        assert len(held) > 10
+        assert [each() for each in held if each() is not None] == []
+    finally:
+        gc.enable()
+    assert np.isfinite(model.predict([(0, 1), (7, 3)])).all()

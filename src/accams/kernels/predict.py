@@ -6,6 +6,8 @@ import numpy as np
 
 from accams.kernels.jit import kernel
 
+BLOCK = 256  # rows whose lines of labels are written together
+
 
 @kernel
 def predict_pairs(lo, hi, rows, cols, row_codes, col_codes, flat, starts, widths, offset, out):
@@ -52,3 +54,15 @@ def add_at(rows, cols, own, other, T, out):
     """out[p] += T[own[rows[p]], other[cols[p]]], in whole numbers."""
     for p in range(rows.size):
         out[p] += T[own[rows[p]], other[cols[p]]]
+
+
+@kernel
+def interleave(lo, hi, labels, codes, counts):
+    """codes[i, s] = labels[s, i] for rows [lo, hi), and into counts[s, a] how many of them have label a."""
+    for start in range(lo, hi, BLOCK):
+        stop = min(start + BLOCK, hi)
+        for s in range(len(labels)):
+            for i in range(start, stop):
+                a = labels[s, i]
+                codes[i, s] = a
+                counts[s, a] += 1

@@ -48,11 +48,11 @@ class Codes:
     ) -> Codes:  # fmt: skip
         """From one template and two label vectors per stencil."""
         widest = max((max(T.shape) for T in templates), default=1)
-        rows, cols = (
+        (rows, row_sizes), (cols, col_sizes) = (
             _padded_codes(labels[axis], shape[axis], unseen[axis], [T.shape[axis] for T in templates], widest)
             for axis in (0, 1)
         )
-        padded = [_with_averages(T, rows[:-1, p], cols[:-1, p]) for p, T in enumerate(templates)]
+        padded = [_with_averages(T, row_sizes[p], col_sizes[p]) for p, T in enumerate(templates)]
         flat = np.concatenate([T.ravel() for T in padded]) if padded else np.zeros(0)
         starts = np.cumsum([0, *(T.size for T in padded)])[:-1].astype(np.int64)
         widths = np.array([T.shape[1] for T in padded], dtype=np.int64)
@@ -129,29 +129,47 @@ def position_pairs(
 
 def _padded_codes(
     labels: Sequence[Labels], size: int, unseen: NDArray[np.int64], ks: Sequence[int], widest: int
-) -> Labels:
-    """One line of labels per position and one for position -1; label k stands for the average."""
+) -> tuple[Labels, NDArray[np.int64]]:
+    """One line of labels per position and one for position -1, and how many of those seen have each label.
+
+    Label k stands for the average.
+    """
+    from accams.kernels.predict import interleave
+
     codes = np.zeros((size + 1, len(labels)), dtype=label_type(widest + 1))
-    for p, (each, k) in enumerate(zip(labels, ks, strict=True)):
-        codes[:size, p] = each
+    if not labels:
+        return codes, np.zeros((0, widest + 1), np.int64)
+    stacked = np.stack([each.astype(codes.dtype, copy=False) for each in labels])
+
+    def run(lo: int, hi: int) -> NDArray[np.int64]:
+        counts = np.zeros((len(labels), widest + 1), np.int64)
+        interleave(lo, hi, stacked, codes, counts)
+        return counts
+
+    found = THREADS.map(run, THREADS.split_evenly(size, len(labels)))
+    counts = np.sum(found, axis=0) if found else np.zeros((len(labels), widest + 1), np.int64)
+    for p, k in enumerate(ks):
+        counts[p] -= np.bincount(stacked[p, unseen], minlength=widest + 1)
         codes[unseen, p] = k
         codes[size, p] = k
-    return codes
+    return codes, counts
 
 
-def _with_averages(template: NDArray[np.float32], row_codes: Labels, col_codes: Labels) -> NDArray[np.float64]:
+def _with_averages(
+    template: NDArray[np.float32], row_sizes: NDArray[np.int64], col_sizes: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """The template with one more row and column: the averages over the seen rows and columns."""
     k_rows, k_cols = template.shape
     out = np.zeros((k_rows + 1, k_cols + 1))
     out[:k_rows, :k_cols] = template
-    out[k_rows, :k_cols] = _shares(row_codes, k_rows) @ out[:k_rows, :k_cols]
-    out[:, k_cols] = out[:, :k_cols] @ _shares(col_codes, k_cols)
+    out[k_rows, :k_cols] = _shares(row_sizes[:k_rows]) @ out[:k_rows, :k_cols]
+    out[:, k_cols] = out[:, :k_cols] @ _shares(col_sizes[:k_cols])
     return out
 
 
-def _shares(codes: Labels, k: int) -> NDArray[np.float64]:
-    counts = np.bincount(codes, minlength=k + 1)[:k].astype(np.float64)
-    return counts / counts.sum() if counts.sum() else np.full(k, 1.0 / k)
+def _shares(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    total = sizes.sum()
+    return sizes / total if total else np.full(len(sizes), 1.0 / len(sizes))
 
 
 def _padded_effects(effects: NDArray[np.float32] | None, unseen: NDArray[np.int64]) -> NDArray[np.float32] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -51,11 +52,40 @@ def find_device() -> Device:
     """The GPU of this machine, or one sentence on what is missing."""
     if config.ENABLE_CUDASIM:
         return Device(1, 200 << 10, 1 << 32, 4, True)
-    if not cuda.is_available():
-        raise InputError("engine='cuda' needs an NVIDIA GPU with its driver, and pip install 'accams[cuda]'")
-    found = cuda.get_current_device()
-    free = cuda.current_context().get_memory_info()[0]
+    if find_spec("numba_cuda") is None:
+        raise InputError("engine='cuda' needs numba-cuda: pip install 'accams[cuda]', or use engine='cpu'")
+    try:
+        found, (free, _) = cuda.get_current_device(), cuda.current_context().get_memory_info()
+    except Exception as error:
+        raise InputError(
+            f"engine='cuda' needs an NVIDIA GPU and its driver, and finds none ({_first_line(error)}): "
+            "install the driver, or use engine='cpu'"
+        ) from error
+    try:
+        _nothing[1, 1]()
+    except Exception as error:
+        raise InputError(
+            f"engine='cuda' cannot compile for this GPU ({_first_line(error)}): update NVIDIA's driver, "
+            "reinstall with pip install 'accams[cuda]', or use engine='cpu'"
+        ) from error
     return Device(found.MULTIPROCESSOR_COUNT, found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, int(free), 128, False)
+
+
+@cuda.jit
+def _nothing():  # type: ignore[no-untyped-def]
+    """A kernel to see whether kernels run at all."""
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip(" :") for line in str(error).splitlines()]
+    return next((line for line in lines if line), type(error).__name__)
+
+
+def free_unused() -> None:
+    """Give back at once what nobody holds any more."""
+    if not config.ENABLE_CUDASIM:
+        with _one_at_a_time:
+            cuda.current_context().memory_manager.deallocations.clear()
 
 
 class Stream:

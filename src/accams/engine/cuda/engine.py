@@ -11,7 +11,7 @@ from accams.data.memory import on_gpu
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.cpu import to_column_order
-from accams.engine.cuda.device import Device, Stream, find_device
+from accams.engine.cuda.device import Device, Stream, find_device, free_unused
 from accams.engine.cuda.layout import CAP, TILE, WARP, lay_out
 from accams.engine.cuda.side import Side
 from accams.engine.grid import Grid
@@ -39,6 +39,7 @@ class CudaEngine(Engine):
         if obs.stored_weights is not None:
             by_row = grid.weight_ticks(obs)
             weights = [by_row, to_column_order(obs, by_row)]
+        self._states: list[Any] = []
         self.sides = [self._side(axis, weights[axis], stream, most) for axis in (0, 1)]
         self.lane_size = 0 if most is None else max(side.largest for side in self.sides)
         stream.wait()
@@ -61,7 +62,16 @@ class CudaEngine(Engine):
         """A state whose residual is the data less the offset."""
         from accams.engine.cuda.state import CudaState
 
-        return CudaState(self)
+        self._states.append(CudaState(self))
+        return self._states[-1]
+
+    def close(self) -> None:
+        """Free the device (and the threads)."""
+        super().close()
+        for state in self._states:
+            state.free()
+        self._states, self.sides = [], []
+        free_unused()
 
 
 def most_entries(obs: Observations, n_stencils: int, k: tuple[int, int], n_chains: int, device: Device) -> int | None:

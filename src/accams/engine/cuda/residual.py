@@ -44,6 +44,7 @@ class Residual:
         self._sent: NDArray[np.int32] | None = None
         self._room: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._nothing = stream.zeros((1, 1), np.int64)
+        self._squares = stream.zeros((self.shape[0], 2), np.int64)
 
     @property
     def streamed(self) -> bool:
@@ -98,7 +99,8 @@ class Residual:
     def squares(self) -> NDArray[np.float64]:
         """The squared residuals of every row, in squared ticks."""
         self.apply_waiting(0)
-        out = self.stream.zeros((self.shape[0], 2), np.int64)
+        out = self._squares
+        self.stream.spread(steps.zero, 2 * self.shape[0], out)
         self.engine.sides[0].squares(self.stream, self._both[0], self._lanes, out)
         high, low = self.stream.fetch(out).T.astype(np.float64)
         return np.asarray(high * 2.0**LOW_BITS + low)

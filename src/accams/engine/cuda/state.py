@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class CudaState(State):
         self._sheet = Sheet(engine.n_stencils, 2, stream)
         self._tables = stream.zeros(2 * kernels.LARGEST + kernels.MAX_LABELS + 1, np.int64)
         self._prices = stream.zeros(kernels.MAX_LABELS, np.float64)
-        self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64], Array, Array]] = []  # last predicted
+        self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64], tuple[Array, ...]]] = []  # last predicted
         self._taken_out = True  # whether the current stencil is out of the residual, or will be with the next pass
         self._counted = set[int]()  # slots whose clusters' sizes are known on the device
         self._planned: list[Planned] = []  # visits that are yet to run
@@ -181,14 +182,21 @@ class CudaState(State):
 
     def _ticks_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
         self._run_planned()
-        out = self.stream.zeros(len(rows), np.int64)
-        cells = self._cells_there(rows, cols)
-        self.stream.spread(steps.predict, len(rows), *cells, *self._slots.arrays, len(self.templates), out)
+        *where, out = self._cells_there(rows, cols)
+        self.stream.spread(steps.predict, len(rows), *where, *self._slots.arrays, len(self.templates), out)
         return self.stream.fetch(out)
 
     def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self._run_planned()
         self._residual.shift_effects(axis, change)
+
+    def free(self) -> None:
+        """Let go of all that is on the device; copies of the stencils stay."""
+        with suppress(Exception):  # a device that has failed gives no more copies
+            self.templates, self.row_labels = [*self.templates], [*self.row_labels]
+            self.col_labels = [*self.col_labels]
+        self._programs.clear()
+        del self._residual, self._slots, self._sheet, self._tables, self._prices, self._cells
 
     # -- visits -----------------------------------------------------------------------------------------------
 
@@ -326,14 +334,14 @@ class CudaState(State):
         self.stream.spread(steps.take, len(positions) * n.shape[1], self.stream.upload(positions), n, l, *out)
         return self.stream.fetch(out[0]), self.stream.fetch(out[1])
 
-    def _cells_there(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Cells on the device; the same ones are asked for sweep after sweep."""
-        for known in self._cells:
-            if known[0] is rows and known[1] is cols:
-                return known[2], known[3]
-        there = self.stream.upload(rows), self.stream.upload(cols)
-        self._cells = [(rows, cols, *there), *self._cells[:3]]
-        return there
+    def _cells_there(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, ...]:
+        """Cells on the device, and room for predictions; the same ones are asked for sweep after sweep."""
+        known = next((each for each in self._cells if each[0] is rows and each[1] is cols), None)
+        if known is None:
+            there = self.stream.upload(rows), self.stream.upload(cols), self.stream.zeros(len(rows), np.int64)
+            known = rows, cols, there
+        self._cells = [known, *(each for each in self._cells[:3] if each is not known)]
+        return known[2]
 
     # -- what is done on the CPU ------------------------------------------------------------------------------
 

@@ -103,6 +103,14 @@ def take(positions, n, l, out_n, out_l):
 
 
 @cuda.jit
+def zero(table):
+    """Set a table to zero."""
+    k = table.shape[1]
+    for c in range(cuda.grid(1), table.shape[0] * k, cuda.gridsize(1)):
+        table[c // k, c % k] = 0
+
+
+@cuda.jit
 def squares(slice_starts, owners, lengths, first, lo, hi, resid, weights, out):
     """Add to out[i] the (weighted) squared residuals of row i in slices [lo, hi), in two parts as the CPU does."""
     for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):

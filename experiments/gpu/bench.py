@@ -1,0 +1,143 @@
+"""The cuda engine: planted ratings of Netflix's shape, and smaller ones, beside the cpu engine on all cores.
+
+Every run writes its result into a folder as soon as it is done, and is not repeated: after a time limit, the same
+command goes on. At the end (or with --report) everything that is there is printed as Markdown.
+
+    copy        bandwidth of a copy within the GPU's memory, which passes are compared with
+    stages      time and bytes of each kind of kernel, at Netflix's shape
+    netflix     100.5 million ratings, k=10, s=125, three updates a visit, 130 sweeps: the paper's largest model
+    netflix-cpu the same by the cpu engine, for two sweeps
+    grid        1 and 10 million ratings, k = 10, 16, 32, s = 50, 125, on both engines
+    ml-1m       test error on MovieLens 1M by both engines, three seeds
+
+Run: python experiments/gpu/bench.py --out DIR [--cache DIR] [--only RUN ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from accams import BayesianACCAMS, Observations
+from accams.data.ids import Index
+from accams.data.planted import planted_stencils
+from common import machine, use_local_data
+from gpu import stages
+from gpu.report import report
+from paper.sets import split
+
+NETFLIX, RATINGS = (480_189, 17_770), 100_500_000
+SIZES = {"1M": ((6_040, 3_706), 1_000_000), "10M": ((69_878, 10_677), 10_000_000), "100M": (NETFLIX, RATINGS)}
+NOISE = 0.8
+PAPER = {"sampler": "blocked", "n_sub": 3, "noise": "sampled", "row_noise": None, "tau": "sampled", "n_chains": 1,
+         "verbose": False, "random_state": 0}  # fmt: skip
+
+
+def planted(size: str, cache: Path) -> Observations:
+    """Ratings with ten planted stencils and noise, long-tailed as real ones; made once."""
+    shape, nnz = SIZES[size]
+    parts = {name: cache / f"{size}-{name}.npy" for name in ("starts", "cols", "values")}
+    if not all(path.is_file() for path in parts.values()):
+        made = planted_stencils(shape, 10, 10, nnz=nnz, noise=NOISE, scale=0.2, offset=3.6, degrees="long-tailed")
+        obs = made.observations
+        cache.mkdir(parents=True, exist_ok=True)
+        for name, array in zip(parts, (obs.row_starts, obs.cols, obs.stored_values), strict=True):
+            np.save(parts[name], array)
+    starts, cols, values = (np.load(path) for path in parts.values())
+    return Observations(shape, starts, cols, values, Index(None, shape[0]), Index(None, shape[1]))
+
+
+def free_memory() -> int:
+    """Bytes of the GPU that nobody has."""
+    from numba import cuda
+
+    cuda.synchronize()
+    return int(cuda.current_context().get_memory_info()[0])
+
+
+def fitted(obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in: int, **more: Any) -> dict[str, Any]:
+    """A fit, and how long its sweeps took (the first one finds the first labels of all stencils)."""
+    times, errors, sigmas, least = [], [], [], [float("inf")]
+    before = free_memory() if engine == "cuda" else 0
+
+    def watch(step: Any) -> None:
+        times.append(step.seconds)
+        errors.append(step.rmse)
+        sigmas.append(step.sigma)
+        if engine == "cuda":
+            least[0] = min(least[0], free_memory())
+
+    settings = {"n_sweeps": sweeps, "n_burn_in": burn_in, "thin": max(1, sweeps - 1), **PAPER, **more}
+    model = BayesianACCAMS(s, k, engine=engine, callbacks=[watch], **settings)
+    began = perf_counter()
+    model.fit(obs)
+    seconds = perf_counter() - began
+    each = np.diff(times)
+    return {
+        "engine": engine, "shape": obs.shape, "ratings": obs.nnz, "k": k, "s": s, "sweeps": sweeps, "seconds": seconds,
+        "sampling": times[-1], "first": times[0], "median": float(np.median(each)), "slowest": float(each.max()),
+        "sigma": float(np.sqrt(np.mean(np.square(sigmas[burn_in:])))), "rmse": errors[-1],
+        "memory": before - least[0] if engine == "cuda" else None, "machine": machine(),
+    }  # fmt: skip
+
+
+def ml_1m(seed: int, engine: str) -> dict[str, Any]:
+    """Test error of the defaults (blocked sampler, eight chains, calibrated noise) on one split of MovieLens 1M."""
+    part = split("ml-1m", seed)
+    began = perf_counter()
+    model = BayesianACCAMS(engine=engine, random_state=seed, verbose=False).fit(part.observations)
+    seconds = perf_counter() - began
+    found = model.predict(np.stack([part.test.rows, part.test.cols], axis=1))
+    return {"engine": engine, "seed": seed, "seconds": seconds, "sweeps": model.n_sweeps_, "rmse": part.rmse(found)}
+
+
+def runs(cache: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Every run by its name, in the order of their worth."""
+    yield "copy", stages.copy_bandwidth
+    yield "stages", lambda: stages.all_of_them(planted("100M", cache))
+    yield "netflix", lambda: fitted(planted("100M", cache), "cuda", 10, 125, 130, 30)
+    yield "netflix-cpu", lambda: fitted(planted("100M", cache), "cpu", 10, 125, 3, 0)
+    for seed in range(3):
+        for engine in ("cuda", "cpu"):
+            yield f"ml-1m-{engine}-{seed}", lambda seed=seed, engine=engine: ml_1m(seed, engine)
+    for size in ("1M", "10M"):
+        for k in (10, 16, 32):
+            for s in (50, 125):
+                for engine in ("cuda", "cpu"):
+                    name = f"grid-{size}-k{k}-s{s}-{engine}"
+                    yield (
+                        name,
+                        lambda size=size, k=k, s=s, engine=engine: fitted(planted(size, cache), engine, k, s, 6, 0),
+                    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, help="folder for planted ratings [--out]")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="RUN", help="runs whose names begin so")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    given = parser.parse_args()
+    use_local_data()
+    given.out.mkdir(parents=True, exist_ok=True)
+    for name, work in runs(given.cache or given.out):
+        path = given.out / f"{name}.json"
+        if given.report or path.is_file() or not name.startswith(tuple(given.only)):
+            continue
+        began = perf_counter()
+        path.write_text(json.dumps(work(), indent=1))
+        print(f"{name}: {perf_counter() - began:.0f} s", flush=True)
+    print(report(given.out))
+
+
+if __name__ == "__main__":
+    main()

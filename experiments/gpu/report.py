@@ -1,0 +1,74 @@
+"""What `bench.py` found, as Markdown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from common import table
+
+
+def report(folder: Path) -> str:
+    """Everything that is in the folder."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    parts = [_stages(found), _netflix(found), _grid(found), _movielens(found)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _stages(found: dict[str, Any]) -> str:
+    if "stages" not in found or "copy" not in found:
+        return ""
+    bandwidth = found["copy"]["bandwidth"]
+    rows = []
+    for each in found["stages"]:
+        share = each["bytes"] / each["seconds"] / bandwidth
+        rows.append([
+            each["what"], each["times"], f"{1e6 * each['seconds']:,.0f}", f"{each['bytes'] / 1e6:,.0f}",
+            f"{100 * share:.0f} %" if each["bytes"] > 1e7 else "",
+        ])  # fmt: skip
+    whole = sum(each["times"] * each["seconds"] for each in found["stages"])
+    moved = sum(each["times"] * each["bytes"] for each in found["stages"])
+    rows.append(
+        ["a visit", "", f"{1e6 * whole:,.0f}", f"{moved / 1e6:,.0f}", f"{100 * moved / whole / bandwidth:.0f} %"]
+    )
+    head = ["stage", "times", "microseconds", "MB", "of the copy bandwidth"]
+    return f"Copy bandwidth: {bandwidth / 1e12:.2f} TB/s.\n\n" + table(head, rows)
+
+
+def _netflix(found: dict[str, Any]) -> str:
+    gpu, cpu = found.get("netflix"), found.get("netflix-cpu")
+    rows = [
+        [each["engine"], each["sweeps"], f"{each['seconds']:.1f}", f"{each['first']:.1f}", f"{each['median']:.3f}",
+         f"{each['sigma']:.4f}", f"{each['memory'] / each['ratings']:.1f}" if each["memory"] else ""]
+        for each in (gpu, cpu) if each
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    head = ["engine", "sweeps", "fit, s", "first sweep, s", "median of the others, s", "sigma", "GPU bytes per rating"]
+    ratio = f"\n\nOne sweep: {cpu['median'] / gpu['median']:.1f} times faster." if gpu and cpu else ""
+    return table(head, rows) + ratio
+
+
+def _grid(found: dict[str, Any]) -> str:
+    rows = []
+    for name, gpu in found.items():
+        if not (name.startswith("grid-") and name.endswith("-cuda")):
+            continue
+        cpu = found.get(name.removesuffix("cuda") + "cpu")
+        speed = [f"{cpu['median']:.3f}", f"{cpu['median'] / gpu['median']:.1f}"] if cpu else ["", ""]
+        rows.append([f"{gpu['ratings']:,}", gpu["k"], gpu["s"], f"{gpu['median']:.4f}", *speed])
+    rows.sort(key=lambda row: (len(row[0]), row[1], row[2]))
+    return table(["ratings", "k", "s", "GPU, s a sweep", "CPU, s a sweep", "ratio"], rows) if rows else ""
+
+
+def _movielens(found: dict[str, Any]) -> str:
+    rows = []
+    for engine in ("cuda", "cpu"):
+        runs = [each for name, each in found.items() if name.startswith(f"ml-1m-{engine}-")]
+        if runs:
+            errors = [run["rmse"] for run in runs]
+            seconds = mean(run["seconds"] for run in runs)
+            rows.append([engine, f"{mean(errors):.4f}", ", ".join(f"{x:.4f}" for x in errors), f"{seconds:.0f}"])
+    return table(["MovieLens 1M", "test RMSE", "of each split", "seconds a fit"], rows) if rows else ""

@@ -1,0 +1,64 @@
+"""What is missing for a GPU is said in one sentence, with what to do."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from accams.engine.cuda import device
+from accams.errors import InputError
+
+pytest.importorskip("numba.cuda")
+
+
+def broken(message: str) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(message)
+
+    return fail
+
+
+@pytest.fixture
+def no_simulator(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As on a computer without the simulator; what numba would say is given by the test."""
+    there = SimpleNamespace(MULTIPROCESSOR_COUNT=132, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=1 << 17)
+    context = SimpleNamespace(get_memory_info=lambda: (1 << 30, 1 << 31))
+    fake = SimpleNamespace(get_current_device=lambda: there, current_context=lambda: context)
+    monkeypatch.setattr(device, "config", SimpleNamespace(ENABLE_CUDASIM=False))
+    monkeypatch.setattr(device, "find_spec", lambda name: name)
+    monkeypatch.setattr(device, "cuda", fake)
+    monkeypatch.setattr(device, "_nothing", {(1, 1): lambda: None})
+    return fake
+
+
+def test_a_gpu(no_simulator: Any) -> None:
+    assert device.find_device() == (132, 1 << 17, 1 << 30, 128, False)
+
+
+def test_without_numba_cuda(no_simulator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"^engine='cuda' needs numba-cuda: pip install 'accams\[cuda\]', or use"):
+        device.find_device()
+
+
+def test_without_a_gpu_or_its_driver(no_simulator: Any) -> None:
+    no_simulator.get_current_device = broken("\nError at driver init:\n\nlibcuda.so not found:\nmore\n")
+    with pytest.raises(
+        InputError, match=r"GPU and its driver, and finds none \(Error at driver init\): install"
+    ) as told:
+        device.find_device()
+    assert "\n" not in str(told.value)
+
+
+def test_with_a_driver_that_is_too_old(no_simulator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_nothing", {(1, 1): broken("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")})
+    with pytest.raises(InputError, match=r"cannot compile .*UNSUPPORTED_PTX_VERSION\): update NVIDIA's driver"):
+        device.find_device()
+
+
+def test_what_the_driver_refuses_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="the GPU's driver says 700"):
+        device._checked((700, None))
+    assert device._checked((0, "found")) == ["found"]
