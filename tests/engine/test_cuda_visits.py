@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accams import Observations
+from accams import BayesianACCAMS, Observations
 from accams.engine.base import State
 from accams.engine.choose import make_engine
 from accams.engine.cuda.layout import lay_out
+from accams.engine.cuda.state import CudaState
 from accams.engine.rules import BlockedVisit, Update
 
 pytest.importorskip("numba.cuda")
@@ -126,3 +127,23 @@ def test_ratings_that_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(squared_errors(states))) == 1
     position = np.arange(3)
     assert np.array_equal(*(state.lines(0, position) for state in states))
+
+
+def test_a_sweep_of_a_fit_is_started_in_few_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that is asked for in between makes the visits run one by one. (Kernels do nothing here.)"""
+    sizes: list[int] = []
+    start = CudaState._start
+
+    def noted(self: CudaState, *visits: Any) -> None:
+        sizes.append(len(visits))
+        start(self, *visits)
+
+    monkeypatch.setattr(CudaState, "_start", noted)
+    monkeypatch.setattr("accams.engine.cuda.device.Stream.launch", lambda *_: None)
+    monkeypatch.setattr("accams.engine.cuda.state.AT_ONCE", 4)
+    rng = np.random.default_rng(0)
+    rows, cols = np.nonzero(rng.random((20, 15)) < 0.5)
+    chosen = {"n_chains": 1, "n_sweeps": 4, "n_burn_in": 2, "init": "prior", "noise": "sampled", "tau": "sampled"}
+    model = BayesianACCAMS(6, 3, engine="cuda", n_sub=2, verbose=False, **chosen)
+    model.fit(Observations.from_coo(rows, cols, rng.normal(size=len(rows))))
+    assert sizes == [4, 2, 4, 2]  # the second sweep, and when the third is recorded; the first has new stencils

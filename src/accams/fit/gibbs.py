@@ -312,10 +312,9 @@ class Chain:
         """
         if self.priors.tau2 is not None:
             return 0.0
-        k = self.state.templates[stencil].shape
-        size = k[0] * k[1]
+        size = self.state.k[0] * self.state.k[1]
         if self.priors.sampler == "collapsed":
-            rows, cols = (np.count_nonzero(each) for each in self.counts[stencil])
+            rows, cols = (int(np.count_nonzero(each)) for each in self.counts[stencil])
             size = rows * cols
         return float(random.standard_gamma(self.priors.gamma[0] + size / 2.0))
 

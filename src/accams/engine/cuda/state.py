@@ -53,6 +53,7 @@ class CudaState(State):
         self._counted = set[int]()  # slots whose clusters' sizes are known on the device
         self._planned: list[Planned] = []  # visits that are yet to run
         self._running: list[Planned] = []  # visits that have run or are running, and are not told of yet
+        self._untold = set[int]()  # slots of both
         self._programs: dict[Any, Program | None] = {}
         self._threads = engine.device.threads
         self.templates = Copies(self._fetch_templates)  # type: ignore[assignment]
@@ -75,7 +76,7 @@ class CudaState(State):
     def begin(self, stencil: int, k: tuple[int, int] | None = None) -> None:
         if self.current is not None:
             raise RuntimeError("end the current stencil before beginning another")
-        if any(each.slot == stencil for each in (*self._running, *self._planned)):
+        if stencil in self._untold:
             self._tell()
         self.current, self._known_squares = stencil, None
         self._taken_out = stencil == len(self.templates)
@@ -126,6 +127,7 @@ class CudaState(State):
             self._settle()
         planned = Planned(slot, len(self._running) + len(self._planned), tuple(each.axis for each in rule.updates))
         self._sheet.write(planned.line, rule)
+        self._untold.add(slot)
         if slot not in self._counted:
             self._slots.put_counts(slot, rule.counts)
             self._counted.add(slot)
@@ -256,6 +258,7 @@ class CudaState(State):
             rows, cols = moved[each.line]
             self._visited.append(Visited(template, sizes, (int(rows), int(cols)), float(gain[each.line])))
         self._running = []
+        self._untold.clear()
 
     def _settle(self) -> None:
         """Nothing is planned any more, and the current stencil is out of the residual (or will be, with a pass)."""
