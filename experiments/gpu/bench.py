@@ -76,7 +76,7 @@ def fitted(obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in:
         if engine == "cuda":
             least[0] = min(least[0], free_memory())
 
-    settings = {"n_sweeps": sweeps, "n_burn_in": burn_in, "thin": max(1, sweeps - 1), **PAPER, **more}
+    settings = {"n_sweeps": sweeps, "n_burn_in": burn_in, "thin": 1, **PAPER, **more}
     model = BayesianACCAMS(s, k, engine=engine, callbacks=[watch], **settings)
     began = perf_counter()
     model.fit(obs)

@@ -14,19 +14,29 @@ K, REPEATS = 10, 15
 
 
 def elapsed(work: Callable[[], object], stream: Any) -> float:
-    """Median seconds between events before and after some work on a stream."""
+    """Median seconds of some work on the GPU, recorded ten times over, so that launching does not count."""
+
+    def ten() -> None:
+        for _ in range(10):
+            work()
+
+    work()
+    start, times = stream.recorded(ten), []
+    for _ in range(REPEATS):
+        times.append(between_events(start, stream.handle) / 10)
+    return median(times)
+
+
+def between_events(work: Callable[[], object], handle: Any) -> float:
+    """Seconds from before to after some work on a stream."""
     from numba import cuda
 
-    times = []
-    for turn in range(REPEATS + 2):
-        one, other = cuda.event(), cuda.event()
-        one.record(stream)
-        work()
-        other.record(stream)
-        other.synchronize()
-        if turn >= 2:
-            times.append(one.elapsed_time(other) / 1e3)
-    return median(times)
+    one, other = cuda.event(), cuda.event()
+    one.record(handle)
+    work()
+    other.record(handle)
+    other.synchronize()
+    return float(one.elapsed_time(other)) / 1e3
 
 
 def copy_bandwidth(size: int = 2 << 30) -> dict[str, float]:
@@ -35,7 +45,8 @@ def copy_bandwidth(size: int = 2 << 30) -> dict[str, float]:
 
     one, other = (cuda.device_array(size, np.uint8) for _ in range(2))
     stream = cuda.stream()
-    seconds = elapsed(lambda: other.copy_to_device(one, stream=stream), stream)
+    times = [between_events(lambda: other.copy_to_device(one, stream=stream), stream) for _ in range(REPEATS)]
+    seconds = median(times)
     return {"bytes": 2.0 * size, "seconds": seconds, "bandwidth": 2.0 * size / seconds}
 
 
@@ -62,13 +73,13 @@ def all_of_them(obs: Observations) -> list[dict[str, Any]]:
                 residual.sums(axis, 0)
 
             moved = entries * (6 + (4 if shifts else 0)) + sums
-            took = elapsed(gather, stream.handle)
+            took = elapsed(gather, stream)
             lines.append(_line(f"pass over {name}, {shifts} stencils added", took, moved, 1 if shifts else 2))
 
         def label(axis: int = axis) -> None:
             state._launch_label("draw", axis, 0, 0, state._sheet.last, 0)
 
-        lines.append(_line(f"labels of {name}", elapsed(label, stream.handle), sums + obs.shape[axis], 3))
+        lines.append(_line(f"labels of {name}", elapsed(label, stream), sums + obs.shape[axis], 3))
     lines += _small(state)
     return lines
 
@@ -89,8 +100,8 @@ def _small(state: Any) -> list[dict[str, Any]]:
         stream.spread(steps.remember, max(state.shape), *slots.arrays, 0, slots.old)
 
     return [
-        _line("template and weights of clusters", elapsed(step, stream.handle), 0, 6),
-        _line("keeping what a stencil was", elapsed(remember, stream.handle), 2 * sum(state.shape), 1),
+        _line("template and weights of clusters", elapsed(step, stream), 0, 6),
+        _line("keeping what a stencil was", elapsed(remember, stream), 2 * sum(state.shape), 1),
     ]
 
 

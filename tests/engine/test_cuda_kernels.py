@@ -17,6 +17,7 @@ from accams.threads import Threads  # noqa: E402
 
 THREADS = 64
 ROWS, PARTNERS, K_OWN, K_OTHER = 45, 30, 3, 4
+UNUSED = np.zeros(1, np.int32)  # in place of what a kernel does not read
 
 
 class Case:
@@ -57,7 +58,7 @@ class Case:
         layout = lay_out(self.starts, self.index, PARTNERS, Threads(1), tile=tile, cap=cap)
         queues = layout.queues(3, THREADS // kernels.WARP)
         resid = layout.arranged(self.resid, Threads(1))
-        arranged = None if weights is None else layout.arranged(weights, Threads(1))
+        arranged = UNUSED if weights is None else layout.arranged(weights, Threads(1))
         n, l = np.full((2, ROWS, K_OTHER), 7, np.int64)
         n[np.diff(self.starts) == 0], l[np.diff(self.starts) == 0] = 0, 0  # nobody writes there
         kernels.clear[2, 16](np.flatnonzero(~layout.whole), n, l)
@@ -73,8 +74,8 @@ class Case:
         given = [(p, 1, *self.T[p].shape) if p < shifts else (0, 0, 0, 0) for p in (0, 1)]
         kernel[len(queues.tiles), THREADS, 0, shared](
             *queues, layout.slice_starts, layout.owners, layout.lengths, layout.places, layout.whole,
-            None if self.dense else layout.index, 0, resid, arranged, layout.tile, np.array(self.own),
-            np.array(self.other), T, 2, *given[0], *given[1], partners, n, l,
+            UNUSED if self.dense else layout.index, 0, resid, arranged, layout.tile, np.array(self.own),
+            np.array(self.other), T, 2, *given[0], *given[1], UNUSED if partners is None else partners, n, l,
         )  # fmt: skip
         return n, l, layout.in_usual_order(resid, Threads(1))
 
@@ -121,8 +122,8 @@ def test_label(how: kernels.How, axis: int, row_weighted: bool) -> None:
     numbers, keys = np.zeros((3, 5)), np.zeros((3, 2, 6), np.int64)
     numbers[2, kernels.SCALE], keys[2, 1, kernels.LABELS : kernels.LABELS + 2] = curvature, key
     kernel[2, 16, 0, kernels.label_bytes((K_OWN, K_OTHER), 16)](
-        n, l, weights, template if axis == 0 else template.transpose(0, 2, 1).copy(), 1, prices, numbers, keys, 2, 1,
-        labels, 2, tables,
+        n, l, UNUSED if weights is None else weights, template if axis == 0 else template.transpose(0, 2, 1).copy(),
+        1, prices, numbers, keys, 2, 1, labels, 2, tables,
     )  # fmt: skip
     assert np.array_equal(labels[2], expected)
     assert np.array_equal(labels[:2], np.array(case.own)[:2])
@@ -170,9 +171,9 @@ def test_squares(weighted: bool) -> None:
     sparse.squares(0, ROWS, case.starts, case.resid, weights, expected)
     layout = lay_out(case.starts, case.index, PARTNERS, Threads(1), tile=11, cap=5)
     resid = layout.arranged(case.resid, Threads(1))
-    arranged = None if weights is None else layout.arranged(weights, Threads(1))
+    arranged = UNUSED if weights is None else layout.arranged(weights, Threads(1))
     lanes = layout.slice_starts, layout.owners, layout.lengths
-    steps.squares[2, 16](*lanes, 0, 0, len(layout.slice_tiles), resid, arranged, found)
+    steps.squares_kernel(weighted)[2, 16](*lanes, 0, 0, len(layout.slice_tiles), resid, arranged, found)
     assert np.array_equal(found[:, 0] * 2.0**sparse.LOW_BITS + found[:, 1], expected)
     exact = np.add.reduceat(
         np.append(case.resid.astype(object) ** 2 * (1 if weights is None else weights), 0), case.starts[:-1]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accams.engine.cuda.layout import NOBODY, WARP, Layout, lay_out
+from accams.engine.cuda.layout import NOBODY, WARP, Layout, lay_out, shared_out
 from accams.threads import Threads
 
 
@@ -71,7 +71,7 @@ def test_queues_hold_every_slice_once_and_are_of_one_length(n_blocks: int, warps
     queues = layout.queues(n_blocks, warps)
     assert sorted(queues.slices) == list(range(len(layout.slice_tiles)))
     assert len(queues.starts) == len(queues.tiles) * warps + 1
-    assert len(queues.tiles) <= n_blocks + layout.n_tiles
+    assert len(queues.tiles) <= max(n_blocks, layout.n_tiles)
     work = np.diff(layout.slice_starts)
     for block, tile in enumerate(queues.tiles):
         ends = queues.starts[block * warps : (block + 1) * warps + 1]
@@ -84,3 +84,13 @@ def test_nothing_observed_is_no_work() -> None:
     layout = lay_out(np.zeros(4, np.int64), np.zeros(0, np.uint16), 5, Threads(1))
     assert layout.size == 0
     assert len(layout.queues(3, 2).tiles) == 0
+
+
+@given(st.integers(1, 200), st.lists(st.integers(1, 10**6), max_size=20))
+def test_blocks_are_shared_out_in_proportion(n: int, work: list[int]) -> None:
+    found = shared_out(n, np.array(work, float))
+    assert (found >= 1).all()
+    assert found.sum() == (max(n, len(work)) if work else 0)
+    if len(work) > 1 and n >= 10 * len(work):
+        exact = n * np.array(work) / sum(work)
+        assert (found < np.maximum(exact, 1.0) + 1.0).all()

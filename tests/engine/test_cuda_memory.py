@@ -31,13 +31,12 @@ def ratings(m: int, n: int, per_row: int, weighted: bool = False) -> Observation
 def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within five percent of all arrays that an engine and two chains of two stencils have."""
     held: list[int] = []
-    original = device.cuda.to_device
 
-    def counted(array: Any, **more: Any) -> Any:
-        held.append(array.nbytes)
-        return original(array, **more)
+    def counted(original: Any) -> Any:
+        return lambda array, **more: held.append(array.nbytes) or original(array, **more)
 
-    monkeypatch.setattr(device.cuda, "to_device", counted)
+    for name in ("to_device", "device_array_like"):
+        monkeypatch.setattr(device.cuda, name, counted(getattr(device.cuda, name)))
     obs = ratings(m, n, per_row, weighted)
     made = make_engine(obs, "cuda", 4, 1, n_chains=2, shapes=[(6, 5), (6, 5)])
     for chain in (0, 1):

@@ -107,6 +107,7 @@ class HeldOut:
         self.weights = np.ones(n) if weights is None else weights / weights.mean()
         self.some = np.unique(np.linspace(0, n - 1, min(n, MOST_CELLS)).astype(np.int64))
         self.near = self.rows[self.some], self.cols[(self.some + n // 2) % n]
+        self.cells = [np.concatenate(pair) for pair in zip((self.rows, self.cols), self.near, strict=True)]
         self.clear()
 
     def clear(self) -> None:
@@ -117,8 +118,7 @@ class HeldOut:
 
     def add(self, chains: Chains, levels: int) -> None:
         """Take in the present predictions of all chains (chain c has level c modulo `levels`)."""
-        rows, cols = (np.concatenate(pair) for pair in zip((self.rows, self.cols), self.near, strict=True))
-        f = chains.predict_at(rows, cols)
+        f = chains.predict_at(*self.cells)
         self.sums = f if not self.count else self.sums + f
         self.squares = f * f if not self.count else self.squares + f * f
         self.count += 1

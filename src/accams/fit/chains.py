@@ -37,7 +37,11 @@ class Chains:
             row_weights=priors.row_noise is not None, callers=self.at_once, n_chains=n_chains,
             shapes=priors.shapes,
         )  # fmt: skip
-        self.chains = [Chain(self.engine.new_state(c), priors, c, sigma2, tau2) for c in range(n_chains)]
+        try:
+            self.chains = [Chain(self.engine.new_state(c), priors, c, sigma2, tau2) for c in range(n_chains)]
+        except BaseException:
+            self.engine.close()
+            raise
         self._pool = self._new_pool()
         self._stop = Event()
 

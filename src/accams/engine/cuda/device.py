@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from threading import RLock
@@ -10,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config, cuda
+from numba.core.errors import NumbaPerformanceWarning
 from numpy.typing import NDArray
 
 from accams.errors import InputError
 
-DEFAULT_SHARED = 48 << 10  # bytes of shared memory that a kernel gets without asking
+UNASKED = 32 << 10  # bytes of shared memory that a kernel gets without asking, beside what it has anyway
 Array = Any  # on the device
-_room: dict[tuple[Any, Any], int] = {}  # shared memory that each kernel was allowed
+_room: dict[Any, int] = {}  # shared memory that each kernel was allowed
 _one_at_a_time = RLock()  # chains launch from threads of their own
 
 
@@ -43,9 +46,9 @@ class Device(NamedTuple):
     threads: int
     simulated: bool
 
-    def blocks(self, size: int) -> int:
-        """Blocks for so many numbers: one thread for each, or as many as find room."""
-        return min(-(-size // self.threads), (2 if self.simulated else 8) * self.processors)
+    def blocks(self, size: int, together: int = 1024) -> int:
+        """Blocks for so many numbers: one thread for each, or as many as find room, `together` a multiprocessor."""
+        return min(-(-size // self.threads), 2 if self.simulated else together // self.threads * self.processors)
 
 
 def find_device() -> Device:
@@ -94,6 +97,7 @@ class Stream:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.handle = cuda.stream()
+        self._ready: dict[Any, Any] = {}
         self._tape: list[Callable[[], None]] | None = None  # what a recording holds, in the simulator
 
     def upload(self, array: NDArray[Any]) -> Array:
@@ -103,6 +107,13 @@ class Stream:
 
     def zeros(self, shape: int | tuple[int, ...], kind: Any) -> Array:
         return self.upload(np.zeros(shape, kind))
+
+    def copied(self, array: Array) -> Array:
+        """Another array of the same content."""
+        with _one_at_a_time:
+            made = cuda.device_array_like(array)
+            made.copy_to_device(array, stream=self.handle)
+            return made
 
     def send(self, array: NDArray[Any], to: Array) -> None:
         """Copy into an array of the device; what is in pinned memory must stay as it is until then."""
@@ -138,13 +149,21 @@ class Stream:
         if blocks == 0:
             return
         with _one_at_a_time:
-            if shared > DEFAULT_SHARED and not self.device.simulated:
+            if shared > UNASKED and not self.device.simulated:
                 _allow(kernel, shared, args)
-            start = partial(kernel[blocks, threads, self.handle, shared], *args)
+            start = partial(self._configured(kernel, blocks, threads, shared), *args)
             if self._tape is None:
                 start()
             else:
                 self._tape.append(start)
+
+    def _configured(self, kernel: Any, *shape: int) -> Any:
+        """A kernel with its blocks, threads and bytes of shared memory; few blocks are no reason for a warning."""
+        if (kernel, shape) not in self._ready:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NumbaPerformanceWarning)
+                self._ready[kernel, shape] = kernel[shape[0], shape[1], self.handle, shape[2]]
+        return self._ready[kernel, shape]
 
     def spread(self, kernel: Any, size: int, *args: Any) -> None:
         """Start a kernel with a thread for each of so many numbers, or with as many as there are."""
@@ -190,9 +209,10 @@ class Recording:
             _checked(driver.cuGraphLaunch(self._graph, self._stream))
 
     def __del__(self) -> None:
-        from cuda.bindings import driver
+        with suppress(Exception):  # when Python ends, there may be no driver any more
+            from cuda.bindings import driver
 
-        driver.cuGraphExecDestroy(self._graph)
+            driver.cuGraphExecDestroy(self._graph)
 
 
 def _checked(result: Sequence[Any]) -> Sequence[Any]:
@@ -207,10 +227,9 @@ def _allow(kernel: Any, shared: int, args: tuple[Any, ...]) -> None:
     """Let a kernel have more shared memory than it gets without asking."""
     from cuda.bindings import driver
 
-    kinds = tuple(kernel.typeof_pyval(each) for each in args)
-    if _room.get((kernel, kinds), 0) >= shared:
+    if _room.get(kernel, 0) >= shared:
         return
-    function = kernel.compile(kinds)._codelibrary.get_cufunc()
+    function = kernel.compile(tuple(kernel.typeof_pyval(each) for each in args))._codelibrary.get_cufunc()
     wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     _checked(driver.cuKernelSetAttribute(wanted, shared, function.handle, function.device.id))
-    _room[kernel, kinds] = shared
+    _room[kernel] = shared

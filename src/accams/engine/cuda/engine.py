@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from numpy.typing import NDArray
 
 from accams.data.memory import on_gpu
 from accams.data.observations import Observations
+from accams.engine import kmeans
 from accams.engine.base import Engine
 from accams.engine.cpu import to_column_order
 from accams.engine.cuda.device import Device, Stream, find_device, free_unused
-from accams.engine.cuda.layout import CAP, TILE, WARP, lay_out
-from accams.engine.cuda.side import Side
+from accams.engine.cuda.layout import CAP, WARP, lay_out
+from accams.engine.cuda.side import Side, tile_for
 from accams.engine.grid import Grid
 from accams.errors import InputError
 from accams.threads import Threads
@@ -40,14 +42,17 @@ class CudaEngine(Engine):
             by_row = grid.weight_ticks(obs)
             weights = [by_row, to_column_order(obs, by_row)]
         self._states: list[Any] = []
-        self.sides = [self._side(axis, weights[axis], stream, most) for axis in (0, 1)]
+        self.sides = [self._side(axis, weights[axis], k, stream, most) for axis in (0, 1)]
         self.lane_size = 0 if most is None else max(side.largest for side in self.sides)
         stream.wait()
 
-    def _side(self, axis: int, weights: NDArray[np.int32] | None, stream: Stream, most: int | None) -> Side:
+    def _side(
+        self, axis: int, weights: NDArray[np.int32] | None, k: tuple[int, int], stream: Stream, most: int | None
+    ) -> Side:
         obs = self.observations
         order = (obs.row_starts, obs.cols) if axis == 0 else (obs.col_starts, obs.rows)
-        tile = TILE // 8 if self.device.simulated else TILE
+        most_k = kmeans.SKETCH * 2 if obs.is_complete else k[1 - axis]
+        tile = tile_for(obs.shape[1 - axis], most_k, weights is not None, self.device)
         layout = lay_out(*order, obs.shape[1 - axis], self.threads, tile=tile)
         arranged = None if weights is None else layout.arranged(weights, self.threads)
         return Side(axis, layout, arranged, obs.is_complete, stream, most)
@@ -62,7 +67,7 @@ class CudaEngine(Engine):
         """A state whose residual is the data less the offset."""
         from accams.engine.cuda.state import CudaState
 
-        self._states.append(CudaState(self))
+        self._states.append(CudaState(self, self._states[0] if self._states else None))
         return self._states[-1]
 
     def close(self) -> None:
@@ -71,7 +76,8 @@ class CudaEngine(Engine):
         for state in self._states:
             state.free()
         self._states, self.sides = [], []
-        free_unused()
+        with suppress(Exception):  # a device that has failed cannot be asked for anything
+            free_unused()
 
 
 def most_entries(obs: Observations, n_stencils: int, k: tuple[int, int], n_chains: int, device: Device) -> int | None:

@@ -44,11 +44,14 @@ uniform = on_device(sample.uniform, mixed=mixed)
 
 
 def compiled(threads: int) -> Any:
-    """Compile a kernel for blocks of so many threads, 1024 of which may share the registers of a multiprocessor.
+    """Compile a kernel for blocks of so many threads, 1024 of which are to find room on a multiprocessor.
 
-    Without being told, the compiler leaves room for twice as many, and so for less that is read ahead.
+    Without being told, the compiler leaves room for twice as many, and so for less that is read ahead. Most of the
+    multiprocessor's fast memory is to be shared memory.
     """
-    return cuda.jit if config.ENABLE_CUDASIM else cuda.jit(launch_bounds=(threads, max(1, 1024 // threads)))
+    if config.ENABLE_CUDASIM:
+        return cuda.jit
+    return cuda.jit(launch_bounds=(threads, max(1, 1024 // threads)), shared_memory_carveout="maxshared")
 
 
 def gather_bytes(k: int, threads: int, tile: int, weighted: bool) -> int:
@@ -148,36 +151,29 @@ def gather_kernel(
             place = np.uint64(slice_starts[s] - first + thread % WARP)
             partner = np.uint32(places[lane]) if dense else np.uint32(0)
             left = lengths[lane]
-            while left >= AHEAD:
+            while left > 0:
                 for u in range(AHEAD):
-                    code[u] = partner + np.uint32(u) if dense else np.uint32(index[place + np.uint64(u) * STEP])
-                    x[u] = resid[place + np.uint64(u) * STEP]
+                    if u < left:
+                        code[u] = partner + np.uint32(u) if dense else np.uint32(index[place + np.uint64(u) * STEP])
+                        x[u] = resid[place + np.uint64(u) * STEP]
                 for u in range(AHEAD):
-                    w = np.int64(1)
-                    if HEAVY:
-                        w = weight(weights, place + np.uint64(u) * STEP, partner_weights, base + code[u])
-                    code[u] = codes[CODES + code[u]]
-                    if shifts > 0:
-                        x[u] = shifted(x[u], code[u], templates_a, templates_b, row_a, row_b)
-                        resid[place + np.uint64(u) * STEP] = x[u]
-                    if HEAVY:
-                        add(bins, code[u], x[u], w, me)
+                    if u < left:
+                        w = np.int64(1)
+                        if HEAVY:
+                            w = weight(weights, place + np.uint64(u) * STEP, partner_weights, base + code[u])
+                        code[u] = codes[CODES + code[u]]
+                        if shifts > 0:
+                            x[u] = shifted(x[u], code[u], templates_a, templates_b, row_a, row_b)
+                            resid[place + np.uint64(u) * STEP] = x[u]
+                        if HEAVY:
+                            add(bins, code[u], x[u], w, me)
                 if not HEAVY:
                     for u in range(AHEAD):
-                        add(bins, code[u], x[u], np.int64(1), me)
+                        if u < left:
+                            add(bins, code[u], x[u], np.int64(1), me)
                 place += np.uint64(AHEAD) * STEP
                 partner += np.uint32(AHEAD)
                 left -= AHEAD
-            for _ in range(left):
-                j = partner if dense else np.uint32(index[place])
-                w = weight(weights, place, partner_weights, base + j)
-                now = np.uint32(codes[CODES + j])
-                y = shifted(resid[place], now, templates_a, templates_b, row_a, row_b)
-                if shifts > 0:
-                    resid[place] = y
-                add(bins, now, y, w, me)
-                place += STEP
-                partner += np.uint32(1)
             alone = whole[i]
             for b in range(k):
                 bin = np.uint32(b) * TID_STEP + me
@@ -193,7 +189,7 @@ def gather_kernel(
                 if alone:
                     n[i, b] = count
                     l[i, b] = total
-                else:
+                elif count != 0:
                     cuda.atomic.add(n, (i, b), count)
                     cuda.atomic.add(l, (i, b), total)
 
@@ -211,7 +207,12 @@ def clear(rows, n, l):
 
 def label_bytes(k: tuple[int, int], threads: int) -> int:
     """Shared memory of a block of `label`: the sums of its rows, and its tables."""
-    return 8 * (2 * threads * k[1] + 2 * k[0] * k[1] + k[0] + 1)
+    return 8 * (2 * threads * (k[1] | 1) + 2 * k[0] * k[1] + k[0] + 1)
+
+
+def label_threads(k: tuple[int, int]) -> int:
+    """Threads of `label` that find room on a multiprocessor, with the registers that they take."""
+    return 768 if k[0] <= 10 else 640 if k[0] <= 16 else 384
 
 
 @cache
@@ -229,7 +230,8 @@ def label_kernel(
     """
     K_OWN, K_OTHER = k
     CELLS = K_OWN * K_OTHER
-    L_ROWS = threads * K_OTHER  # where in shared memory: sums of residuals, tables, counts, changes
+    STRIDE = K_OTHER | 1  # of rows in shared memory: odd, so that neighbours lie in different banks
+    L_ROWS = threads * STRIDE  # where in shared memory: sums of residuals, tables, counts, changes
     N_TABLE, L_TABLE = 2 * L_ROWS, 2 * L_ROWS + CELLS
     COUNTS, MOVED = L_TABLE + CELLS, L_TABLE + CELLS + K_OWN
     OWN_STEP, OTHER_STEP = (K_OTHER, 1) if axis == 0 else (1, K_OWN)  # of tables in global memory
@@ -293,8 +295,9 @@ def label_kernel(
             width = min(threads, rows - start)
             cuda.syncthreads()
             for c in range(thread, width * K_OTHER, threads):
-                shared[c] = n[start + c // K_OTHER, c % K_OTHER]
-                shared[L_ROWS + c] = l[start + c // K_OTHER, c % K_OTHER]
+                r, b = c // K_OTHER, c % K_OTHER
+                shared[r * STRIDE + b] = n[start + r, b]
+                shared[L_ROWS + r * STRIDE + b] = l[start + r, b]
             cuda.syncthreads()
             i = start + thread
             if i < rows:
@@ -304,9 +307,9 @@ def label_kernel(
                     heavy[thread] = row_weights[i]
                     mine = scale * row_weights[i]
                 if how == "nearest":
-                    new = cheapest(thread * K_OTHER, T, scale, prices, shared)
+                    new = cheapest(thread * STRIDE, T, scale, prices, shared)
                 if how == "draw":
-                    new = drawn(thread * K_OTHER, T, mine, prices, odds, shared, key0, key1, i)
+                    new = drawn(thread * STRIDE, T, mine, prices, odds, shared, key0, key1, i)
                 if new != labels[slot, i]:
                     labels[slot, i] = new
                     cuda.atomic.add(shared, MOVED, 1)
@@ -319,8 +322,8 @@ def label_kernel(
                 for r in range(width):
                     if chosen[r] == a:
                         w = heavy[r] if row_weighted else np.int64(1)
-                        mass += w * shared[r * K_OTHER + b]
-                        total += w * shared[L_ROWS + r * K_OTHER + b]
+                        mass += w * shared[r * STRIDE + b]
+                        total += w * shared[L_ROWS + r * STRIDE + b]
                 shared[N_TABLE + c] += mass
                 shared[L_TABLE + c] += total
         cuda.syncthreads()

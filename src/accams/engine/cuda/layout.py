@@ -85,9 +85,9 @@ class Layout:
         work[:first], work[len(work) if last is None else last :] = 0, 0
         per_tile = np.bincount(self.slice_tiles, work, self.n_tiles)
         lists, tiles = list[list[int]](), list[int]()
-        for tile in np.flatnonzero(per_tile):
+        for tile, share in zip(np.flatnonzero(per_tile), shared_out(n_blocks, per_tile[per_tile > 0]), strict=True):
             here = np.flatnonzero((self.slice_tiles == tile) & (work > 0))  # in the order of their lengths
-            blocks = max(1, min(-(-len(here) // warps), round(n_blocks * per_tile[tile] / per_tile.sum())))
+            blocks = min(-(-len(here) // warps), int(share))
             mine: list[list[int]] = [[] for _ in range(blocks * warps)]
             loads = [(0, w) for w in range(len(mine))]
             for s in here.tolist():
@@ -99,6 +99,18 @@ class Layout:
         starts = np.concatenate([[0], np.cumsum([len(each) for each in lists])])
         done = np.array([s for each in lists for s in each], np.int32)
         return Queues(starts.astype(np.int32), done, np.array(tiles, np.int32))
+
+
+def shared_out(n: int, work: NDArray[Any]) -> NDArray[np.int64]:
+    """So many blocks in proportion to the work, but one at least for each; no more in all, unless there must be."""
+    if len(work) == 0:
+        return np.zeros(0, np.int64)
+    exact = n * work / work.sum()
+    found: NDArray[np.int64] = np.maximum(np.floor(exact), 1.0).astype(np.int64)
+    found[np.argsort(found - exact, kind="stable")[: max(0, n - int(found.sum()))]] += 1
+    while found.sum() > n and found.max() > 1:
+        found[np.argmax(np.where(found > 1, found - exact, -np.inf))] -= 1
+    return found
 
 
 class Queues(NamedTuple):

@@ -47,10 +47,8 @@ class Lane:
         self.stream, self._size = Stream(device), size
         self._room: dict[str, Array] = {}
 
-    def load(self, name: str, values: NDArray[Any] | None, chunk: Chunk) -> Array | None:
+    def load(self, name: str, values: NDArray[Any], chunk: Chunk) -> Array:
         """A chunk of these values, on the device."""
-        if values is None:
-            return None
         if name not in self._room:
             self._room[name] = self.stream.zeros(self._size, values.dtype)
         here = self._room[name][: chunk.last - chunk.first]

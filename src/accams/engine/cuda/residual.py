@@ -9,7 +9,7 @@ from accams.engine.cuda import steps
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.engine import CudaEngine
 from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
-from accams.engine.cuda.pipe import Lane
+from accams.engine.cuda.pipe import Lane, pinned
 from accams.engine.cuda.side import shift
 from accams.engine.cuda.slots import Slots
 from accams.kernels.sparse import LOW_BITS
@@ -33,18 +33,30 @@ class Residual:
         Of rows, where they have any.
     """
 
-    def __init__(self, engine: CudaEngine, slots: Slots, stream: Stream) -> None:
+    def __init__(self, engine: CudaEngine, slots: Slots, stream: Stream, like: Residual | None = None) -> None:
         self.engine, self.slots, self.stream = engine, slots, stream
         self.shape = engine.observations.shape
         self.waiting: list[Waiting] = [[], []]
         self.fresh = [False, False]
         self.weights: Array | None = None
-        self._both = [side.keep(each) for side, each in zip(engine.sides, engine.values_in_slices(), strict=True)]
+        self.pristine = True  # the data, as yet
         self._lanes = [Lane(engine.device, engine.lane_size) for _ in range(2 if engine.lane_size else 0)]
+        self._both = self._beginning(like)
         self._sent: NDArray[np.int32] | None = None
         self._room: dict[tuple[int, int], tuple[Array, Array]] = {}
         self._nothing = stream.zeros((1, 1), np.int64)
         self._squares = stream.zeros((self.shape[0], 2), np.int64)
+
+    def _beginning(self, like: Residual | None) -> list[Array]:
+        """The data in both orders; copied from another chain that has not begun, if there is one."""
+        if like is None or not like.pristine:
+            return [
+                pinned(each) if self._lanes else self.stream.upload(each) for each in self.engine.values_in_slices()
+            ]
+        if self._lanes:
+            return [pinned(each) for each in like._both]
+        self.stream.after(like.stream)
+        return [self.stream.copied(each) for each in like._both]
 
     @property
     def streamed(self) -> bool:
@@ -91,6 +103,7 @@ class Residual:
         while len(waiting) > (2 if k <= MAX_LABELS else 0):  # three labels share a code
             self._apply_two(axis)
         shifts, partners = [shift(axis, *each) for each in waiting], self.weights if axis == 1 else None
+        self.pristine = self.pristine and not shifts
         side = self.engine.sides[axis]
         where = self.stream, self._both[axis], self._lanes
         side.gather(*where, self.slots.arrays, slot, shifts, k, partners, n, l)
@@ -107,7 +120,7 @@ class Residual:
 
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         """Subtract the change of each row's (column's) effect, in both orders."""
-        there = self.stream.upload(change)
+        self.pristine, there = False, self.stream.upload(change)
         for order, side in enumerate(self.engine.sides):
             side.shift_effects(self.stream, self._both[order], self._lanes, there, own=order == axis)
         self.fresh = [False, False]
@@ -136,5 +149,6 @@ class Residual:
     def _apply_two(self, axis: int) -> None:
         waiting, nothing = self.waiting[axis], self._nothing
         shifts = [shift(axis, *waiting.pop(0)) for _ in range(min(2, len(waiting)))]
+        self.pristine = False
         where = self.stream, self._both[axis], self._lanes, self.slots.arrays, self.slots.spare
         self.engine.sides[axis].gather(*where, shifts, 0, None, nothing, nothing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
-from accams.engine.cuda.layout import WARP, Layout
+from accams.engine.cuda.layout import TILE, WARP, Layout
 from accams.engine.cuda.pipe import Chunk, Lane, chunks_of, pinned
+from accams.errors import InputError
 
 STATIC = 2 * 4 * LARGEST + 1024  # shared memory of `gather` beside its sums and codes
 NONE = (0, 0, 0, 0)
@@ -50,16 +52,18 @@ class Side:
         most: int | None = None,
     ) -> None:  # fmt: skip
         self.axis, self.layout, self.dense, self.stream = axis, replace(layout, index=NO_INDEX), dense, stream
-        self.chunks = chunks_of(layout, most)
+        self.weighted, self.chunks = weights is not None, chunks_of(layout, most)
         self.largest = max((chunk.last - chunk.first for chunk in self.chunks), default=0)
-        self.keep = stream.upload if most is None else pinned
-        self._weights = None if weights is None else self.keep(weights)
-        self._index = None if dense else self.keep(layout.index)
+        keep = stream.upload if most is None else pinned
+        self._unused = stream.zeros(1, np.int32)  # in place of what a kernel does not read
+        self._weights = None if weights is None else keep(weights)
+        self._index = None if dense else keep(layout.index)
         self._lanes = tuple(stream.upload(each) for each in (layout.slice_starts, layout.owners, layout.lengths))
-        self._places = stream.upload(layout.places) if dense else None
-        self._whole = stream.upload(layout.whole)
+        self._places = stream.upload(layout.places) if dense else self._unused
+        self._tiles, self._whole = stream.upload(layout.slice_tiles), stream.upload(layout.whole)
         self._split = stream.upload(np.flatnonzero(~layout.whole))  # their sums are added to, piece by piece
         self._plans: dict[tuple[int, bool], Plan] = {}
+        self._lock = Lock()
 
     def gather(
         self, stream: Stream, resid: Array, lanes: list[Lane], stencils: tuple[Array, ...], slot: int,
@@ -70,14 +74,15 @@ class Side:
         `stencils` are labels of rows and of columns, and templates; `lanes` those by which chunks pass, if they do.
         """
         own, other = stencils[self.axis], stencils[1 - self.axis]
-        heavy = self._weights is not None, partner_weights is not None
-        plan = self._plan(k, k > 0 and any(heavy))
+        partnered = partner_weights is not None
+        plan = self._plan(k, k > 0 and (self.weighted or partnered))
         if self._split.size and k:
             stream.spread(kernels.clear, self._split.size * k, self._split, n, l)
-        kinds = {"dense": self.dense, "weighted": heavy[0], "partnered": heavy[1]}
+        kinds = {"dense": self.dense, "weighted": self.weighted, "partnered": partnered}
         kernel = kernels.gather_kernel(k, self.axis, plan.threads, len(shifts), **kinds)
         a, b = [*shifts, NONE, NONE][:2]
-        what = self.layout.tile, own, other, stencils[2], slot, *a, *b, partner_weights, n, l
+        partners = partner_weights if partnered else self._unused
+        what = self.layout.tile, own, other, stencils[2], slot, *a, *b, partners, n, l
         for (here, chunk, index, values, weights), queues in zip(
             self._each(stream, resid, lanes, write=bool(shifts)), plan.queues, strict=True
         ):
@@ -88,29 +93,31 @@ class Side:
         """Add the squared residuals of every row to `out`."""
         for here, chunk, _, values, weights in self._each(stream, resid, lanes, write=False):
             size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
-            here.spread(steps.squares, size, *self._lanes, *where, values, weights, out)
+            here.spread(steps.squares_kernel(self.weighted), size, *self._lanes, *where, values, weights, out)
 
     def shift_effects(self, stream: Stream, resid: Array, lanes: list[Lane], change: Array, *, own: bool) -> None:
         """Subtract the change of each row's own effect, or of its partners', from its residuals."""
-        tiles = self.stream.upload(self.layout.slice_tiles)
+        kernel = steps.effects_kernel(self.dense, own)
         for here, chunk, index, values, _ in self._each(stream, resid, lanes, write=True):
             size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
-            place = self._places, tiles, self.layout.tile, index
-            here.spread(steps.shift_effects, size, *self._lanes, *where, *place, values, change, own)
+            place = self._places, self._tiles, self.layout.tile, index
+            here.spread(kernel, size, *self._lanes, *where, *place, values, change)
 
     def _each(
         self, stream: Stream, resid: Array, lanes: list[Lane], *, write: bool
-    ) -> Iterator[tuple[Stream, Chunk, Array | None, Array, Array | None]]:
+    ) -> Iterator[tuple[Stream, Chunk, Array, Array, Array]]:
         """Each chunk on the device: a stream for it, and its index, residual (to be written back or not), weights."""
+        index, weights = (self._unused if each is None else each for each in (self._index, self._weights))
         if not lanes:
-            yield from ((stream, chunk, self._index, resid, self._weights) for chunk in self.chunks)
+            yield from ((stream, chunk, index, resid, weights) for chunk in self.chunks)
             return
         for lane in lanes:
             lane.stream.after(stream)
         for turn, chunk in enumerate(self.chunks):
             lane = lanes[turn % len(lanes)]
-            parts = [lane.load(*each, chunk) for each in (("index", self._index), ("resid", resid))]
-            yield lane.stream, chunk, parts[0], parts[1], lane.load("weights", self._weights, chunk)
+            named = ("index", self._index), ("resid", resid), ("weights", self._weights)
+            parts = [self._unused if each is None else lane.load(name, each, chunk) for name, each in named]
+            yield lane.stream, chunk, *parts
             if write:
                 lane.store("resid", resid, chunk)
         for lane in lanes:
@@ -118,16 +125,16 @@ class Side:
 
     def _plan(self, k: int, heavy: bool) -> Plan:
         """How a pass is launched whose partners have k clusters."""
-        if (k, heavy) not in self._plans:
-            device, layout = self.stream.device, self.layout
-            threads, together = _fitting(k, layout.tile, heavy, device)
-            shared = gather_bytes(k, threads, layout.tile, heavy)
-            shape = device.processors * together, threads // WARP
-            queues = [layout.queues(*shape, *chunk[:2]) for chunk in self.chunks]
-            there = [tuple(self.stream.upload(each) for each in some) for some in queues]
-            self.stream.wait()
-            self._plans[k, heavy] = Plan(there, threads, shared)
-        return self._plans[k, heavy]
+        with self._lock:
+            if (k, heavy) not in self._plans:
+                device, layout = self.stream.device, self.layout
+                threads, together = fitting(k, layout.tile, heavy, device)
+                shape = device.processors * together, threads // WARP
+                queues = [layout.queues(*shape, *chunk[:2]) for chunk in self.chunks]
+                there = [tuple(self.stream.upload(each) for each in some) for some in queues]
+                self.stream.wait()
+                self._plans[k, heavy] = Plan(there, threads, gather_bytes(k, threads, layout.tile, heavy))
+            return self._plans[k, heavy]
 
 
 def shift(axis: int, slot: int, sign: int, k: tuple[int, int]) -> Shift:
@@ -135,7 +142,7 @@ def shift(axis: int, slot: int, sign: int, k: tuple[int, int]) -> Shift:
     return slot, sign, k[axis], k[1 - axis]
 
 
-def _fitting(k: int, tile: int, heavy: bool, device: Device) -> tuple[int, int]:
+def fitting(k: int, tile: int, heavy: bool, device: Device) -> tuple[int, int]:
     """Threads of a block and blocks on one multiprocessor: as many as find room, in blocks as small as possible."""
     if device.simulated:
         return WARP, 1
@@ -143,4 +150,21 @@ def _fitting(k: int, tile: int, heavy: bool, device: Device) -> tuple[int, int]:
     for threads in (1024, 512, 256, 128, 64, WARP):
         blocks = min(device.shared // (gather_bytes(k, threads, tile, heavy) + STATIC), 1024 // threads)
         best = max(best, (threads * blocks, -threads, blocks))
+    if best[0] == 0:
+        raise InputError(f"engine='cuda' has no room for {k} clusters on this GPU: use engine='cpu'")
     return -best[1], best[2]
+
+
+def tile_for(n_partners: int, k: int, heavy: bool, device: Device) -> int:
+    """Partners of a tile at most: as many as leave room for a thousand threads and their sums of k clusters, or for
+    as many threads as any number does."""
+    if device.simulated:
+        return TILE // 8
+    fewest = -(-n_partners // TILE)
+    sizes = [-(-n_partners // tiles) for tiles in range(fewest, 4 * fewest + 1)]
+
+    def threads(tile: int) -> int:
+        each, together = fitting(k, tile, heavy, device)
+        return each * together
+
+    return max(sizes, key=lambda tile: (threads(tile), tile))

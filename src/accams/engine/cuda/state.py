@@ -40,14 +40,15 @@ class CudaState(State):
 
     engine: CudaEngine
 
-    def __init__(self, engine: CudaEngine) -> None:
+    def __init__(self, engine: CudaEngine, like: CudaState | None = None) -> None:
         super().__init__(engine)
         stream = self.stream = Stream(engine.device)
         self._slots = Slots(self.shape, engine.n_stencils, stream)
-        self._residual = Residual(engine, self._slots, stream)
+        self._residual: Residual = Residual(engine, self._slots, stream, None if like is None else like._residual)
         self._sheet = Sheet(engine.n_stencils, 2, stream)
         self._tables = stream.zeros(2 * kernels.LARGEST + kernels.MAX_LABELS + 1, np.int64)
         self._prices = stream.zeros(kernels.MAX_LABELS, np.float64)
+        self._unused = stream.zeros(1, np.int32)  # in place of weights that there are not
         self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64], tuple[Array, ...]]] = []  # last predicted
         self._taken_out = True  # whether the current stencil is out of the residual, or will be with the next pass
         self._counted = set[int]()  # slots whose clusters' sizes are known on the device
@@ -84,6 +85,8 @@ class CudaState(State):
             self.k = self._slots.shapes[stencil]
             return
         assert k is not None
+        if stencil >= self._slots.capacity:
+            raise RuntimeError(f"this engine was made for {self._slots.capacity} stencils")
         if max(k) > kernels.MAX_LABELS:
             raise InputError(
                 f"engine='cuda' takes at most {kernels.MAX_LABELS} clusters a side, not {max(k)}: use engine='cpu'"
@@ -154,6 +157,7 @@ class CudaState(State):
         assert self.current is not None
         self._settle()
         self.stream.send(labels.astype(np.uint8), self._slots.labels[axis][self.current])
+        self._counted.discard(self.current)
         self.forget_sums(1 - axis)
 
     def k_means(
@@ -171,6 +175,10 @@ class CudaState(State):
                 break
             T = np.rint(kmeans.means(own_first(tables.N, axis), own_first(tables.L, axis)))
         return self.labels[axis]
+
+    def set_row_weights(self, weights: NDArray[np.float64]) -> None:
+        self._run_planned()  # with the weights as they were
+        super().set_row_weights(weights)
 
     def forget_sums(self, axis: int) -> None:
         self._residual.fresh[axis] = False
@@ -217,12 +225,16 @@ class CudaState(State):
             self._programs = {**(self._programs if len(self._programs) < MOST_PROGRAMS else {}), key: None}
             self._start(*planned)
         else:
-            if program is None:
-                start = self.stream.recorded(lambda: self._start(*planned))
-                program = self._programs[key] = start, [[*each] for each in self._residual.waiting]
+            program = program or self._record(key, planned)
             program[0]()
             self._residual.waiting = [[*each] for each in program[1]]
         self._running += planned
+
+    def _record(self, key: Any, planned: list[Planned]) -> Program:
+        """Record the kernels of these visits."""
+        start = self.stream.recorded(lambda: self._start(*planned))
+        program = self._programs[key] = start, [[*each] for each in self._residual.waiting]
+        return program
 
     def _start(self, *visits: Planned) -> None:
         """Start all kernels of visits to stencils that are in the residual."""
@@ -283,6 +295,7 @@ class CudaState(State):
         """New labels by a rule, and the tables, which are waited for; `own`: with the rows' own weights."""
         assert self.current is not None
         self._settle()
+        self._counted.discard(self.current)
         self._residual.send_weights(self.row_weights)
         (a, b), k, cells = self.k, self.k[axis], self.k[0] * self.k[1]
         if T is not None:
@@ -301,12 +314,13 @@ class CudaState(State):
         self, how: kernels.How, axis: int, slot: int, T_slot: int, line: int, turn: int, own: bool = True
     ) -> None:
         n, l = self._residual.sums(axis, slot)
-        weights = self._residual.weights if axis == 0 and own else None
+        weighted = axis == 0 and own and self._residual.weights is not None
+        weights = self._residual.weights if weighted else self._unused
         shape = self._slots.shapes[slot]
         k = shape[axis], shape[1 - axis]
-        kind = {"row_weighted": weights is not None, "uniform_rows": self.uniform and how == "nearest"}
+        kind = {"row_weighted": weighted, "uniform_rows": self.uniform and how == "nearest"}
         kernel = kernels.label_kernel(how, k, axis, self._threads, **kind)
-        blocks = self.engine.device.blocks(self.shape[axis])
+        blocks = self.engine.device.blocks(self.shape[axis], kernels.label_threads(k))
         given = self._slots.T, T_slot, self._prices, *self._sheet.given, line, turn
         args = n, l, weights, *given, self._slots.labels[axis], slot, self._tables
         self.stream.launch(kernel, blocks, self._threads, kernels.label_bytes(k, self._threads), *args)
@@ -367,7 +381,7 @@ class CudaState(State):
         raise NotImplementedError("passes run on the device")
 
     def _squares(self) -> NDArray[np.float64]:
-        self._run_planned()
+        self._settle()
         return self._residual.squares()
 
     def _copied_residual(self, axis: int) -> NDArray[np.int32]:

@@ -6,6 +6,9 @@ work on what belongs to one stencil; the others use as many threads as there are
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numba import cuda
 
@@ -110,35 +113,44 @@ def zero(table):
         table[c // k, c % k] = 0
 
 
-@cuda.jit
-def squares(slice_starts, owners, lengths, first, lo, hi, resid, weights, out):
-    """Add to out[i] the (weighted) squared residuals of row i in slices [lo, hi), in two parts as the CPU does."""
-    for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
-        if owners[lane] == NOBODY:
-            continue
-        place, high, low = slice_starts[lane // WARP] - first + lane % WARP, np.int64(0), np.int64(0)
-        for _ in range(lengths[lane]):
-            square = np.int64(resid[place]) * np.int64(resid[place])
-            w = np.int64(1)
-            if weights is not None:
-                w *= weights[place]
-            high += w * (square >> LOW_BITS)
-            low += w * (square & LOW_MASK)
-            place += WARP
-        cuda.atomic.add(out, (owners[lane], 0), high)
-        cuda.atomic.add(out, (owners[lane], 1), low)
+@cache
+def squares_kernel(weighted: bool) -> Any:
+    """Adds to out[i] the (weighted) squared residuals of row i in slices [lo, hi), in two parts as the CPU does."""
+
+    @cuda.jit
+    def squares(slice_starts, owners, lengths, first, lo, hi, resid, weights, out):
+        for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
+            if owners[lane] == NOBODY:
+                continue
+            place, high, low = slice_starts[lane // WARP] - first + lane % WARP, np.int64(0), np.int64(0)
+            for _ in range(lengths[lane]):
+                square = np.int64(resid[place]) * np.int64(resid[place])
+                w = np.int64(weights[place]) if weighted else np.int64(1)
+                high += w * (square >> LOW_BITS)
+                low += w * (square & LOW_MASK)
+                place += WARP
+            cuda.atomic.add(out, (owners[lane], 0), high)
+            cuda.atomic.add(out, (owners[lane], 1), low)
+
+    return squares
 
 
-@cuda.jit
-def shift_effects(slice_starts, owners, lengths, first, lo, hi, places, tiles, tile, index, resid, change, own):
-    """Subtract change[i] from the residuals of every row i in slices [lo, hi), or with `own` false that of partners."""
-    for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
-        place, base = slice_starts[lane // WARP] - first + lane % WARP, np.int64(tiles[lane // WARP]) * tile
-        for e in range(lengths[lane]):
-            who = np.int64(owners[lane])
-            if places is not None and not own:
-                who = base + places[lane] + e
-            if index is not None and not own:
-                who = base + index[place]
-            resid[place] -= change[who]
-            place += WARP
+@cache
+def effects_kernel(dense: bool, own: bool) -> Any:
+    """Subtracts change[i] from the residuals of every row i in slices [lo, hi), or unless `own` that of partners."""
+
+    @cuda.jit
+    def shift_effects(slice_starts, owners, lengths, first, lo, hi, places, tiles, tile, index, resid, change):
+        for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
+            place, base = slice_starts[lane // WARP] - first + lane % WARP, np.int64(tiles[lane // WARP]) * tile
+            for e in range(lengths[lane]):
+                if own:
+                    who = np.int64(owners[lane])
+                elif dense:
+                    who = base + places[lane] + e
+                else:
+                    who = base + np.int64(index[place])
+                resid[place] -= change[who]
+                place += WARP
+
+    return shift_effects
