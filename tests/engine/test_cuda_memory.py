@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
+from accams.data.memory import piece_size
 from accams.engine.choose import make_engine
 from accams.engine.cuda import device, engine
 
@@ -48,6 +49,11 @@ def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch:
         (m, n), obs.nnz, n_stencils=2, n_clusters=(6, 5), n_chains=2, weights=weighted, engine="cuda"
     )
     assert 0.95 < sum(held) / expected < 1.05
+
+
+@pytest.mark.parametrize(("nnz", "expected"), [(0, 32), (10**6, 32), (2 * 10**7, 64), (10**8, 512), (10**10, 512)])
+def test_pieces_are_small_where_there_is_little_to_do(nnz: int, expected: int) -> None:
+    assert piece_size(nnz) == expected
 
 
 def small_device(monkeypatch: pytest.MonkeyPatch, memory: int) -> None:

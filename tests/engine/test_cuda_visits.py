@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from accams import BayesianACCAMS, Observations
 from accams.engine.base import State
 from accams.engine.choose import make_engine
-from accams.engine.cuda.layout import lay_out
 from accams.engine.cuda.state import CudaState
 from accams.engine.rules import BlockedVisit, Update
 
@@ -116,7 +114,7 @@ def test_weights_of_rows_change_between_sweeps() -> None:
 def test_ratings_that_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """With little memory they stay on the computer's side, in chunks, and nothing comes out differently."""
     monkeypatch.setattr("accams.engine.cuda.engine.most_entries", lambda *_: 32)
-    monkeypatch.setattr("accams.engine.cuda.engine.lay_out", partial(lay_out, cap=1))  # so that there are two chunks
+    monkeypatch.setattr("accams.engine.cuda.engine.piece_size", lambda *_: 1)  # so that there are two chunks
     states = pair()
     assert len(states[1].engine.sides[0].chunks) > 1  # type: ignore[attr-defined]
     for sweep in range(2):

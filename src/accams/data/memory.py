@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from math import log2
 from typing import NamedTuple
 
 SLOTS = 4  # beyond those of the stencils asked for
 TILE = 1 << 16  # partners whose labels a GPU has at hand
-PIECE = 512  # observations that a GPU's thread does in one go
+PIECES = 32, 512  # observations that a GPU's thread does in one go, at least and at most
+THREADS = 132 * 1024  # of a large GPU
 
 
 def memory_estimate(
@@ -66,11 +68,17 @@ def on_gpu(
     """What a fit needs on a GPU."""
     m, n = shape
     complete = nnz == m * n
-    pieces = sum(
-        min(nnz, own * -(-partners // TILE)) + nnz // PIECE for own, partners in ((m, n), (n, m))
-    )  # fmt: skip
+    piece = piece_size(nnz)
+    pieces = sum(min(nnz, own * -(-partners // TILE)) + nnz // piece for own, partners in ((m, n), (n, m)))
     engine = pieces * (12 if complete else 8) + 9 * (m + n)
     slots = (n_stencils + SLOTS) * (m + n + 4 * 1024 + 16 * 32)
     sums = 16 * (m * k[1] + n * k[0])
     per_rating = (0 if complete else 4) + (8 if weights else 0) + 8 * n_chains
     return OnGpu(engine + n_chains * (slots + sums + 20 * m), per_rating * nnz)
+
+
+def piece_size(nnz: int, threads: int = THREADS) -> int:
+    """Observations of a piece at most: a share of what each of so many threads has to do, so that all end together."""
+    least, most = PIECES
+    share = 0.75 * nnz / threads
+    return min(most, max(least, 1 << int(log2(share)))) if share >= least else least

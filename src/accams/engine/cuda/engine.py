@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.memory import on_gpu
+from accams.data.memory import PIECES, on_gpu, piece_size
 from accams.data.observations import Observations
 from accams.engine import kmeans
 from accams.engine.base import Engine
 from accams.engine.cpu import to_column_order
 from accams.engine.cuda.device import Device, Stream, find_device, free_unused
-from accams.engine.cuda.layout import CAP, WARP, lay_out
+from accams.engine.cuda.layout import WARP, lay_out
 from accams.engine.cuda.side import Side, tile_for
 from accams.engine.grid import Grid
 from accams.errors import InputError
@@ -53,7 +53,8 @@ class CudaEngine(Engine):
         order = (obs.row_starts, obs.cols) if axis == 0 else (obs.col_starts, obs.rows)
         most_k = kmeans.SKETCH * 2 if obs.is_complete else k[1 - axis]
         tile = tile_for(obs.shape[1 - axis], most_k, weights is not None, self.device)
-        layout = lay_out(*order, obs.shape[1 - axis], self.threads, tile=tile)
+        cap = piece_size(obs.nnz, 1024 * self.device.processors)
+        layout = lay_out(*order, obs.shape[1 - axis], self.threads, tile=tile, cap=cap)
         arranged = None if weights is None else layout.arranged(weights, self.threads)
         return Side(axis, layout, arranged, obs.is_complete, stream, most)
 
@@ -88,11 +89,11 @@ def most_entries(obs: Observations, n_stencils: int, k: tuple[int, int], n_chain
         return None
     per_entry = 6 + (4 if weighted else 0)
     room = (device.memory - need.fixed) // (2 * n_chains * per_entry)
-    if room < WARP * CAP:
+    if room < WARP * PIECES[1]:
         chains = f" of {n_chains} chains" if n_chains > 1 else ""
         raise InputError(
             f"engine='cuda' needs {need.all_of_it / 1e9:.3g} GB on the GPU for this fit{chains}, or at least "
-            f"{(need.fixed + 2 * n_chains * per_entry * WARP * CAP) / 1e9:.3g} GB with ratings passing by, and "
+            f"{(need.fixed + 2 * n_chains * per_entry * WARP * PIECES[1]) / 1e9:.3g} GB with ratings passing by, and "
             f"{device.memory / 1e9:.3g} GB are free: use fewer stencils or chains, or engine='cpu'"
         )
     return int(min(room, LARGEST_CHUNK))

@@ -1,7 +1,7 @@
 """How one order of the observations lies in the memory of a GPU.
 
 Rows (here: rows or columns, whichever is updated) are cut into *pieces*: the observations of one row whose partners
-are in one *tile*, a range of at most 65,536 partners, and at most CAP of them. So a partner's place in its tile takes
+are in one *tile*, a range of at most 65,536 partners, and at most `cap` of them. So a partner's place in its tile takes
 16 bits, and the labels of a tile fit into the fast memory that a block of threads shares. 32 pieces of about
 the same length are a *slice*, one piece for each thread of a warp: entry e of the piece of thread t is at
 ``start + 32 e + t``. The threads of a warp read neighbouring entries, and each has sums of its own, so
@@ -22,7 +22,6 @@ from accams.threads import Threads
 
 WARP = 32
 TILE = 1 << 16  # partners, as many as 16 bits can name
-CAP = 512  # entries of a piece
 NOBODY = -1  # the row of a thread that has no piece
 
 
@@ -123,9 +122,12 @@ class Queues(NamedTuple):
 
 def lay_out(
     starts: NDArray[np.int64], index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE,
-    cap: int = CAP,
+    cap: int = 512,
 ) -> Layout:  # fmt: skip
-    """The layout of an order, in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending."""
+    """The layout of an order, in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending.
+
+    A tile has at most `tile` partners and a piece at most `cap` entries.
+    """
     n_tiles = max(1, -(-n_partners // tile))
     tile = max(1, -(-n_partners // n_tiles))
     rows = len(starts) - 1
