@@ -26,7 +26,7 @@ METHODS: dict[str, Method] = {
                   grid=grid(rank=(10, 20, 40, 80), ridge=(0.05, 0.08, 0.12, 0.18))),
     "ALS": Method(m.factor_lines("MF by ALS", ALS), 0.5, grid=grid(rank=ALS_RANKS, ridge=ALS_RIDGES)),
     "myFM": Method(m.myfm_lines, 25, grid=grid(rank=(10, 20, 32, 48), kept=(200,)), trial={"kept": 40}, most=m.LONG),
-    "BPMF": Method(m.bpmf_lines, 10, grid=grid(rank=(10, 20, 32, 48, 64, 96), sweeps=(230,)), trial={"sweeps": 60},
+    "BPMF": Method(m.bpmf_lines, 10, grid=grid(rank=(10, 20, 32, 48), sweeps=(230,)), trial={"sweeps": 60},
                    most=m.LONG),
     "what DFC divides": Method(m.dfc_lines, 0.5, grid=grid(
         rank=(10, 20), parts=(1,), method=("proj",), ridge=(6.0, 9.0, 13.0), bias_ridge=(5.0,))),

@@ -19,7 +19,7 @@ from accams.threads import Range, Threads
 Init = Literal["k-means++", "random"]
 Ints = NDArray[np.int64]
 TRIALS = 4  # candidates per centre when rows are seeded; more bring little
-SEED_POINTS = 1 << 16  # points that first centres are chosen from
+SEED_POINTS = 1 << 15  # points that first centres are chosen from
 SKETCH = 128  # coordinates of a sketch: distances are right within about 10 percent
 SKETCH_CELLS = 1 << 24  # fewer coordinates where there are so many rows that the sketch would grow beyond this
 

@@ -110,6 +110,36 @@ def gather_kernel(
             w *= partner_weights[partner]
         return w
 
+    def batch(cut: bool) -> Any:
+        """AHEAD entries of a piece, or what is left of it: without a guard all of them are read before one is used."""
+
+        @cuda.jit(device=True, inline="always")
+        def work(left, place, partner, base, index, resid, weights, partner_weights, codes, bins, templates_a,
+                 templates_b, row_a, row_b, me, code, x):  # fmt: skip
+            for u in range(AHEAD):
+                if not cut or u < left:
+                    code[u] = partner + np.uint32(u) if dense else np.uint32(index[place + np.uint64(u) * STEP])
+                    x[u] = resid[place + np.uint64(u) * STEP]
+            for u in range(AHEAD):
+                if not cut or u < left:
+                    w = np.int64(1)
+                    if HEAVY:
+                        w = weight(weights, place + np.uint64(u) * STEP, partner_weights, base + code[u])
+                    code[u] = codes[CODES + code[u]]
+                    if shifts > 0:
+                        x[u] = shifted(x[u], code[u], templates_a, templates_b, row_a, row_b)
+                        resid[place + np.uint64(u) * STEP] = x[u]
+                    if HEAVY:
+                        add(bins, code[u], x[u], w, me)
+            if not HEAVY:
+                for u in range(AHEAD):
+                    if not cut or u < left:
+                        add(bins, code[u], x[u], np.int64(1), me)
+
+        return work
+
+    whole_batch, last_batch = batch(False), batch(True)
+
     @compiled(threads)
     def gather(starts, slices, tiles, slice_starts, owners, lengths, places, whole, index, first, resid, weights, tile,
                own, other, T, slot, slot_a, sign_a, own_a, other_a, slot_b, sign_b, own_b, other_b, partner_weights,
@@ -151,29 +181,15 @@ def gather_kernel(
             place = np.uint64(slice_starts[s] - first + thread % WARP)
             partner = np.uint32(places[lane]) if dense else np.uint32(0)
             left = lengths[lane]
-            while left > 0:
-                for u in range(AHEAD):
-                    if u < left:
-                        code[u] = partner + np.uint32(u) if dense else np.uint32(index[place + np.uint64(u) * STEP])
-                        x[u] = resid[place + np.uint64(u) * STEP]
-                for u in range(AHEAD):
-                    if u < left:
-                        w = np.int64(1)
-                        if HEAVY:
-                            w = weight(weights, place + np.uint64(u) * STEP, partner_weights, base + code[u])
-                        code[u] = codes[CODES + code[u]]
-                        if shifts > 0:
-                            x[u] = shifted(x[u], code[u], templates_a, templates_b, row_a, row_b)
-                            resid[place + np.uint64(u) * STEP] = x[u]
-                        if HEAVY:
-                            add(bins, code[u], x[u], w, me)
-                if not HEAVY:
-                    for u in range(AHEAD):
-                        if u < left:
-                            add(bins, code[u], x[u], np.int64(1), me)
+            while left >= AHEAD:
+                whole_batch(left, place, partner, base, index, resid, weights, partner_weights, codes, bins,
+                            templates_a, templates_b, row_a, row_b, me, code, x)  # fmt: skip
                 place += np.uint64(AHEAD) * STEP
                 partner += np.uint32(AHEAD)
                 left -= AHEAD
+            if left > 0:
+                last_batch(left, place, partner, base, index, resid, weights, partner_weights, codes, bins,
+                           templates_a, templates_b, row_a, row_b, me, code, x)  # fmt: skip
             alone = whole[i]
             for b in range(k):
                 bin = np.uint32(b) * TID_STEP + me

@@ -10,12 +10,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import cuda
+from numba import cuda, float64
 
 from accams.engine.cuda.kernels import CONCENTRATION, KAPPA, SPREAD, TEMPLATE, WEIGHTS, mixed, on_device, uniform
 from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
 from accams.kernels.sparse import LOW_BITS, LOW_MASK
+
+MOST_THREADS = 128  # of a kernel of one block
 
 normal = on_device(sample.normal, uniform=uniform)
 gamma = on_device(sample.gamma, mixed=mixed, uniform=uniform)
@@ -57,27 +59,28 @@ def next_step(tables, k_rows, k_cols, axis, T, counts, slot, limit, numbers, key
               gain):  # fmt: skip
     """After an update: the template given the tables, which are then empty, and weights for the next (unless -1).
 
-    What the visit has to tell is added up. One block.
+    How many labels have changed is added up, and what the template takes off the squared error told. One block.
     """
+    parts = cuda.shared.array(MOST_THREADS, float64)
     thread, cells = cuda.threadIdx.x, k_rows * k_cols
     kappa, spread = numbers[line, KAPPA], numbers[line, SPREAD]
     key0, key1 = keys[line, turn, TEMPLATE], keys[line, turn, TEMPLATE + 1]
     k = k_rows if axis == 0 else k_cols
+    gained = 0.0
     for c in range(thread, cells, cuda.blockDim.x):
-        T[slot, c // k_cols, c % k_cols] = block_value(
-            tables[c], tables[cells + c], kappa, spread, limit, key0, key1, c
-        )
+        t = block_value(tables[c], tables[cells + c], kappa, spread, limit, key0, key1, c)
+        T[slot, c // k_cols, c % k_cols] = t
+        gained += t * (2.0 * tables[cells + c] - float(tables[c]) * t)
+    parts[thread] = gained
     for a in range(thread, k, cuda.blockDim.x):
         counts[slot, axis, a] = tables[2 * cells + a]
     cuda.syncthreads()
     if thread == 0:
         moved[line, axis] += tables[2 * cells + k]
-        if next_axis < 0:
-            total = 0.0
-            for c in range(cells):
-                t = float(T[slot, c // k_cols, c % k_cols])
-                total += 2.0 * tables[cells + c] * t - tables[c] * t * t
-            gain[line] = total
+        total = 0.0
+        for other in range(min(cells, cuda.blockDim.x)):
+            total += parts[other]
+        gain[line] = total
     cuda.syncthreads()
     for c in range(thread, 2 * cells + k + 1, cuda.blockDim.x):
         tables[c] = 0

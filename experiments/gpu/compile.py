@@ -1,0 +1,111 @@
+"""Compile the kernels of the cuda engine without a GPU, and print the registers they take and what they spill.
+
+What the simulator lets pass may still not compile, or be slow: run this after a change to a kernel. With --sass the
+machine code goes into a folder, to be read.
+
+Run: python experiments/gpu/compile.py [--architecture 90] [--sass DIR]
+     (needs pip install 'numba-cuda[cu13]' nvidia-cuda-nvcc nvidia-cuda-nvdisasm)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from common import table
+
+K = (10, 16, 32)
+
+
+def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], int]]:
+    """Name, kernel, types of its arguments, and threads of a block."""
+    from numba import types as t
+
+    from accams.engine.cuda import kernels, steps
+
+    i32, i64, f64 = t.int32, t.int64, t.float64
+    ints, shorts, longs, flags = (t.Array(each, 1, "C") for each in (i32, t.uint16, i64, t.boolean))
+    labels, sums, templates, counts = (
+        t.Array(each, n, "C") for each, n in ((t.uint8, 2), (i64, 2), (i32, 3), (i64, 3))
+    )
+    given = t.Array(f64, 2, "C"), counts  # numbers and keys of a sheet
+    prices = t.Array(f64, 1, "C")
+    lanes = longs, ints, ints
+    for k in K:
+        for shifts in (0, 1, 2):
+            for dense, weighted in ((False, False), (False, True), (True, False)):
+                kernel = kernels.gather_kernel(k, 0, 512, shifts, dense=dense, weighted=weighted)
+                index = ints if dense else shorts
+                types = ints, ints, ints, *lanes, ints, flags, index, i64, ints, ints, i64, labels, labels, templates
+                name = f"gather k={k}, {shifts} shifts{', dense' * dense}{', weighted' * weighted}"
+                yield name, kernel, (*types, *9 * [i64], ints, sums, sums), 512
+        for how in ("draw", "nearest", "keep"):
+            kernel = kernels.label_kernel(how, (k, k), 0, 128, row_weighted=True)  # type: ignore[arg-type]
+            types = sums, sums, ints, templates, i64, prices, *given, i64, i64, labels, i64, longs
+            yield f"label k={k}, {how}", kernel, types, 0
+    yield "first step", steps.first_step, (counts, i64, i64, i64, *given, i64, prices, sums), 0
+    told = prices, sums, prices
+    yield "next step", steps.next_step, (longs, *3 * [i64], templates, counts, i64, i64, *given, *3 * [i64], *told), 0
+    yield "remember", steps.remember, (labels, labels, templates, i64, i64), 0
+    yield "predict", steps.predict, (longs, longs, labels, labels, templates, i64, longs), 0
+    yield "take", steps.take, (longs, *4 * [sums]), 0
+    yield "zero", steps.zero, (sums,), 0
+    yield "clear", kernels.clear, (longs, sums, sums), 0
+    for flag in (False, True):
+        yield f"squares{', weighted' * flag}", steps.squares_kernel(flag), (*lanes, *3 * [i64], ints, ints, sums), 0
+        for own in (False, True):
+            index = ints if flag else shorts
+            types = *lanes, *3 * [i64], ints, ints, i64, index, ints, ints
+            yield f"effects{', dense' * flag}{', own' * own}", steps.effects_kernel(flag, own), types, 0
+
+
+def compiled(kernel: Any, types: tuple[Any, ...], threads: int, architecture: int, sass: Path | None) -> list[str]:
+    """Registers, bytes of stack and of spills."""
+    from numba import cuda
+
+    bounds = {"launch_bounds": (threads, max(1, 1024 // threads))} if threads else {}
+    ptx, _ = cuda.compile_ptx(kernel.py_func, types, cc=divmod(architecture, 10), **bounds)
+    folder = next(Path(each, "nvidia/cu13/bin") for each in sys.path if Path(each, "nvidia/cu13/bin").is_dir())
+    with tempfile.TemporaryDirectory() as temporary:
+        source, binary = Path(temporary, "kernel.ptx"), Path(temporary, "kernel.cubin")
+        source.write_text(ptx)
+        command = [folder / "ptxas", f"-arch=sm_{architecture}", "-v", source, "-o", binary]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        if sass is not None:
+            code = subprocess.run([folder / "nvdisasm", "-c", binary], capture_output=True, text=True, check=True)
+            sass.write_text(code.stdout)
+    wanted = r"Used (\d+) registers", r"(\d+) bytes stack frame", r"(\d+) bytes spill stores"
+    return [max(re.findall(each, told), key=int, default="?") for each in wanted]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--architecture", type=int, default=90, help="90 is that of the H100 and H200 [90]")
+    parser.add_argument("--sass", type=Path)
+    given = parser.parse_args()
+    from numba.cuda import dispatcher
+
+    os.environ["NUMBA_FORCE_CUDA_CC"] = str(given.architecture / 10)
+    device = SimpleNamespace(compute_capability=divmod(given.architecture, 10))
+    dispatcher.get_current_device = lambda: device
+    rows = []
+    for name, kernel, types, threads in kernels():
+        if given.sass is not None:
+            given.sass.mkdir(parents=True, exist_ok=True)
+        path = None if given.sass is None else given.sass / f"{re.sub('[ ,=]+', '-', name)}.sass"
+        rows.append([name, *compiled(kernel, types, threads, given.architecture, path)])
+    print(table(["kernel", "registers", "stack", "spilled"], rows))
+
+
+if __name__ == "__main__":
+    main()
