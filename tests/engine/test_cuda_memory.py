@@ -102,9 +102,9 @@ def test_a_fit_leaves_nothing_on_the_device(interrupted: bool, monkeypatch: pyte
     gc.collect()
     gc.disable()
     try:
-        chosen = {"n_chains": 1, "n_sweeps": 2, "n_burn_in": 0, "noise": 0.5, "engine": "cuda", "verbose": False}
+        chosen = {"n_chains": 1, "n_sweeps": 2, "n_burn_in": 0, "noise": 0.5, "engine": "cuda", "init": "prior"}
         with pytest.warns(UserWarning, match="interrupted") if interrupted else nullcontext():
-            model = BayesianACCAMS(1, 2, callbacks=[stop], **chosen).fit(ratings(8, 7, 4))
+            model = BayesianACCAMS(1, 2, callbacks=[stop], verbose=False, **chosen).fit(ratings(8, 7, 4))
         assert len(held) > 10
         assert [each() for each in held if each() is not None] == []
     finally:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.weights import to_ticks
-from accams.engine.base import State
 from accams.engine.cpu import CpuEngine, CpuState, Work
 from accams.engine.tables import Table
 from accams.errors import InputError
@@ -67,7 +66,7 @@ class GraphState(CpuState):
         self._gram: dict[tuple[int, int], float] = {}
 
     def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
-        State._shift_effects(self, axis, change)  # refuses: effects of blanks are in no residual
+        raise InputError("engine='graph' has no continuous effects: use effects='stencils' or None")  # of no residual
 
     def set_row_weights(self, weights: NDArray[np.float64]) -> None:
         """Refuses: sums over blanks know nothing of row weights."""

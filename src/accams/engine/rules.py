@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +86,7 @@ class BlockedVisit:
     updates: tuple[Update, ...]
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(NamedTuple):
     """One update of a visit: its axis, and the keys of what is drawn."""
 
     axis: int

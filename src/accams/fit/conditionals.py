@@ -31,10 +31,15 @@ def draw_log_weights(counts: NDArray[np.int64], concentration: float, random: Ra
     return logs
 
 
+def draw_keys(random: Random, n: int) -> list[tuple[int, int]]:
+    """Two words for a kernel's random numbers, so many times."""
+    words = (random.bit_generator.random_raw(2 * n) >> np.uint64(2)).tolist()
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
 def draw_key(random: Random) -> tuple[int, int]:
     """Two words for a kernel's random numbers."""
-    raw = random.bit_generator.random_raw
-    return int(raw()) >> 2, int(raw()) >> 2
+    return draw_keys(random, 1)[0]
 
 
 def draw_inverse_gamma(shape: float, scale: float, random: Random, upper: float = np.inf) -> float:

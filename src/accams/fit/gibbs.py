@@ -20,7 +20,7 @@ from accams.errors import InputError
 from accams.fit.backfit import Settings, alternate
 from accams.fit.conditionals import (
     draw_inverse_gamma,
-    draw_key,
+    draw_keys,
     draw_prior_labels,
     draw_template,
     log_inverse_gamma,
@@ -284,11 +284,12 @@ class Chain:
         """All that the engine needs for a visit; the keys of its random numbers do not depend on what comes out."""
         state, priors = self.state, self.priors
         unit, step = state.weight_unit, state.engine.grid.step
+        axes = [axis for axis in (0, 1) if state.k[axis] > 1]
+        keys = iter(draw_keys(random, 2 * updates * len(axes)))
         planned = tuple(
-            Update(axis, draw_key(random), self._label_key(stencil, sub, axis), draw_key(random))
+            Update(axis, next(keys), self._label_key(stencil, sub, axis), next(keys))
             for sub in range(updates)
-            for axis in (0, 1)
-            if state.k[axis] > 1
+            for axis in axes
         )
         return BlockedVisit(
             T, self.counts[stencil], self.tau2[stencil] * unit / self.sigma2, float(np.sqrt(self.tau2[stencil])) / step,

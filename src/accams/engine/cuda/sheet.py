@@ -56,8 +56,7 @@ class Sheet:
     def write(self, line: int, rule: BlockedVisit) -> None:
         """Take note of a visit; `send` is to follow."""
         self._numbers[line] = rule.kappa, rule.spread, rule.precision, *rule.concentration
-        for turn, each in enumerate(rule.updates):
-            self._keys[line, turn] = *each.weights, *each.labels, *each.template
+        self._keys[line, : len(rule.updates)] = [(*each.weights, *each.labels, *each.template) for each in rule.updates]
 
     def send(self, lo: int, hi: int) -> None:
         """Send lines lo .. hi."""

@@ -126,7 +126,7 @@ class CudaState(State):
         if len(rule.updates) > self._sheet.n_updates:
             self._tell()
             self._sheet, self._programs = Sheet(self._sheet.last, len(rule.updates), self.stream), {}
-        if not self._taken_out and not np.array_equal(self.templates[slot], rule.T):
+        if not self._taken_out and rule.T is not self.templates[slot]:
             self._settle()
         planned = Planned(slot, len(self._running) + len(self._planned), tuple(each.axis for each in rule.updates))
         self._sheet.write(planned.line, rule)
