@@ -76,6 +76,27 @@ def test_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(squared_errors(states))) == 1
 
 
+def test_a_driver_that_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels are started one by one, after a warning, and none is lost or done twice."""
+    states = pair()
+
+    def broken(work: Any) -> Any:
+        states[1]._residual.waiting[0].clear()  # type: ignore[attr-defined]
+        raise RuntimeError("not supported")
+
+    monkeypatch.setattr(states[1].stream, "recorded", broken)  # type: ignore[attr-defined]
+
+    def sweeps() -> None:
+        for sweep in range(4):
+            for state in states:
+                visit(state, 0, sweep)
+            assert_same(states)
+
+    with pytest.warns(UserWarning, match="cannot be recorded .not supported.: each is started by itself"):
+        sweeps()
+    assert len(set(squared_errors(states))) == 1
+
+
 def test_other_work_in_between() -> None:
     """Whatever else is asked for runs the visits that were planned before."""
     states, cells = pair(), np.arange(7)

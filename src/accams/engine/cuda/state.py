@@ -15,7 +15,8 @@ from accams.engine.cpu import Order, to_column_order
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.engine import CudaEngine
-from accams.engine.cuda.residual import Residual, Waiting
+from accams.engine.cuda.programs import Programs
+from accams.engine.cuda.residual import Residual
 from accams.engine.cuda.sheet import Planned, Sheet
 from accams.engine.cuda.slots import Copies, Slots
 from accams.engine.kmeans import Init
@@ -27,8 +28,6 @@ from accams.model.stencils import Labels
 from accams.threads import Range
 
 AT_ONCE = 16  # visits that are started together: Python plans the next ones meanwhile
-MOST_PROGRAMS = 256
-Program = tuple[Callable[[], None], list[Waiting]]  # what starts it, and what waits afterwards
 
 
 class CudaState(State):
@@ -55,7 +54,7 @@ class CudaState(State):
         self._planned: list[Planned] = []  # visits that are yet to run
         self._running: list[Planned] = []  # visits that have run or are running, and are not told of yet
         self._untold = set[int]()  # slots of both
-        self._programs: dict[Any, Program | None] = {}
+        self._programs = Programs(stream, self._residual)
         self._threads = engine.device.threads
         self.templates = Copies(self._fetch_templates)  # type: ignore[assignment]
         self.row_labels = Copies(lambda lo, hi: self._fetch_labels(0, lo, hi))  # type: ignore[assignment]
@@ -125,7 +124,8 @@ class CudaState(State):
         slot = self.current
         if len(rule.updates) > self._sheet.n_updates:
             self._tell()
-            self._sheet, self._programs = Sheet(self._sheet.last, len(rule.updates), self.stream), {}
+            self._sheet = Sheet(self._sheet.last, len(rule.updates), self.stream)
+            self._programs.clear()
         if not self._taken_out and rule.T is not self.templates[slot]:
             self._settle()
         planned = Planned(slot, len(self._running) + len(self._planned), tuple(each.axis for each in rule.updates))
@@ -205,36 +205,19 @@ class CudaState(State):
         with suppress(Exception):  # a device that has failed gives no more copies
             self.templates, self.row_labels = [*self.templates], [*self.row_labels]
             self.col_labels = [*self.col_labels]
-        self._programs.clear()
-        del self._residual, self._slots, self._sheet, self._tables, self._prices, self._cells
+        del self._programs, self._residual, self._slots, self._sheet, self._tables, self._prices, self._cells
 
     # -- visits -----------------------------------------------------------------------------------------------
 
     def _run_planned(self) -> None:
-        """Start the visits that were planned: from the second time on that the same ones come, as one."""
+        """Start the visits that were planned."""
         planned, self._planned = self._planned, []
         if not planned:
             return
         self._residual.send_weights(self.row_weights)
         self._sheet.send(planned[0].line, planned[-1].line + 1)
-        key = tuple(planned), tuple(map(tuple, self._residual.waiting)), self.row_weights is None
-        program = self._programs.get(key)
-        if self._residual.streamed:
-            self._start(*planned)
-        elif key not in self._programs:
-            self._programs = {**(self._programs if len(self._programs) < MOST_PROGRAMS else {}), key: None}
-            self._start(*planned)
-        else:
-            program = program or self._record(key, planned)
-            program[0]()
-            self._residual.waiting = [[*each] for each in program[1]]
+        self._programs.run((tuple(planned), self.row_weights is None), lambda: self._start(*planned))
         self._running += planned
-
-    def _record(self, key: Any, planned: list[Planned]) -> Program:
-        """Record the kernels of these visits."""
-        start = self.stream.recorded(lambda: self._start(*planned))
-        program = self._programs[key] = start, [[*each] for each in self._residual.waiting]
-        return program
 
     def _start(self, *visits: Planned) -> None:
         """Start all kernels of visits to stencils that are in the residual."""
