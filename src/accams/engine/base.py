@@ -216,7 +216,8 @@ class State(ABC):
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.
 
         ``init="random"`` is the paper's row clustering: k random rows as centres, then k-means over all coordinates.
-        ``init="k-means++"`` does it on a random sketch of the other axis, which is much faster and no worse a start.
+        ``init="k-means++"`` does it on a random sketch of the other axis, which is much faster and no worse a start;
+        with missing cells, the other axis then has the groups of the sketch for labels.
         """
         self.set_labels(axis, seeding.seed(self, axis, init, generator, max_iter))
 
