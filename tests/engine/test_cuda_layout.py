@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from accams.data.memory import TILE
+from accams.engine.cuda.device import Device
+from accams.engine.cuda.kernels import gather_bytes
 from accams.engine.cuda.layout import NOBODY, WARP, Layout, lay_out, shared_out
+from accams.engine.cuda.side import STATIC, fitting, tile_for
+from accams.errors import InputError
 from accams.threads import Threads
 
 
@@ -94,3 +99,28 @@ def test_blocks_are_shared_out_in_proportion(n: int, work: list[int]) -> None:
     if len(work) > 1 and n >= 10 * len(work):
         exact = n * np.array(work) / sum(work)
         assert (found < np.maximum(exact, 1.0) + 1.0).all()
+
+
+H200 = Device(132, 227 << 10, 1 << 36, 128, False)
+
+
+@pytest.mark.parametrize(
+    ("n_partners", "k", "heavy"), [(17_770, 10, False), (480_189, 10, False), (480_189, 16, False)]
+)
+def test_tiles_leave_room_for_a_thousand_threads(n_partners: int, k: int, heavy: bool) -> None:
+    tile = tile_for(n_partners, k, heavy, H200)
+    threads, together = fitting(k, tile, heavy, H200)
+    assert threads * together == 1024
+    assert together * (gather_bytes(k, threads, tile, heavy) + STATIC) <= H200.shared
+    assert tile <= min(n_partners, TILE)
+    if n_partners < TILE:
+        assert tile == n_partners  # no more tiles than there must be
+
+
+def test_many_clusters_leave_room_for_fewer_threads_or_none() -> None:
+    tile = tile_for(480_189, 32, True, H200)
+    threads, together = fitting(32, tile, True, H200)
+    assert 256 <= threads * together < 1024
+    with pytest.raises(InputError, match="no room for 256 clusters on this GPU: use engine='cpu'"):
+        fitting(256, TILE, True, H200)
+    assert fitting(256, tile_for(480_189, 256, True, H200), True, H200)[0] >= WARP

@@ -164,3 +164,9 @@ def test_a_sweep_of_a_fit_is_started_in_few_goes(monkeypatch: pytest.MonkeyPatch
     model = BayesianACCAMS(6, 3, engine="cuda", n_sub=2, verbose=False, **chosen)
     model.fit(Observations.from_coo(rows, cols, rng.normal(size=len(rows))))
     assert sizes == [4, 2, 4, 2]  # the second sweep, and when the third is recorded; the first has new stencils
+
+
+def test_more_stencils_than_the_engine_was_made_for() -> None:
+    state = pair()[1]
+    with pytest.raises(RuntimeError, match="made for 3 stencils"):
+        state.begin(3, (2, 2))

@@ -7,7 +7,7 @@ from math import log2
 from typing import NamedTuple
 
 SLOTS = 4  # beyond those of the stencils asked for
-TILE = 1 << 16  # partners whose labels a GPU has at hand
+TILE = 1 << 16  # partners whose labels a GPU has at hand: as many as 16 bits can name
 PIECES = 32, 512  # observations that a GPU's thread does in one go, at least and at most
 THREADS = 132 * 1024  # of a large GPU
 

@@ -31,6 +31,7 @@ from accams.threads import Range, Threads
 
 Sums = tuple[NDArray[np.int64], NDArray[np.int64]]
 Assigner = Callable[..., int]
+Random = np.random.Generator
 MAX_ROW_WEIGHT = 2**20
 LARGEST_MASS = 2.0**39  # all weights times row weights: times a residual of 23 bits still within an int64
 
@@ -197,22 +198,20 @@ class State(ABC):
         self.labels[axis] = labels.astype(label_type(self.k[axis]))
         self._sums[1 - axis] = None
 
-    def cluster(self, axis: int, init: Init, generator: np.random.Generator, max_iter: int = 20) -> None:
+    def cluster(self, axis: int, init: Init, generator: Random, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) by their sums over the other axis's clusters, from scratch.
 
         This is the paper's column clustering when axis is 1 and the rows have been clustered before.
         """
         self.set_labels(axis, self.k_means(axis, init, generator, max_iter))
 
-    def k_means(
-        self, axis: int, init: Init, generator: np.random.Generator, max_iter: int, n_trials: int = 1
-    ) -> Labels:
+    def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         """Labels of an axis by k-means on its sums over the clusters of the other."""
         n, l = self.sums(axis)
         ranges, threads, k = self.row_ranges(axis), self.engine.threads, self.k[axis]
         return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform, n_trials)
 
-    def seed(self, axis: int, init: Init, generator: np.random.Generator, max_iter: int = 20) -> None:
+    def seed(self, axis: int, init: Init, generator: Random, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.
 
         ``init="random"`` is the paper's row clustering: k random rows as centres, then k-means over all coordinates.

@@ -173,8 +173,10 @@ class Stream:
         """What starts once more all the kernels that `work` starts, at the price of one; they do not run now."""
         if self.device.simulated:
             tape = self._tape = []
-            work()
-            self._tape = None
+            try:
+                work()
+            finally:
+                self._tape = None
             return partial(_play, tape)
         from cuda.bindings import driver
 

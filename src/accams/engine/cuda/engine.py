@@ -52,7 +52,8 @@ class CudaEngine(Engine):
         obs = self.observations
         order = (obs.row_starts, obs.cols) if axis == 0 else (obs.col_starts, obs.rows)
         most_k = kmeans.SKETCH * 2 if obs.is_complete else k[1 - axis]
-        tile = tile_for(obs.shape[1 - axis], most_k, weights is not None, self.device)
+        heavy = weights is not None or obs.is_complete  # there, weights of rows may come with many groups
+        tile = tile_for(obs.shape[1 - axis], most_k, heavy, self.device)
         cap = piece_size(obs.nnz, 1024 * self.device.processors)
         layout = lay_out(*order, obs.shape[1 - axis], self.threads, tile=tile, cap=cap)
         arranged = None if weights is None else layout.arranged(weights, self.threads)

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.memory import TILE
 from accams.kernels import slices
 from accams.threads import Threads
 
 WARP = 32
-TILE = 1 << 16  # partners, as many as 16 bits can name
 NOBODY = -1  # the row of a thread that has no piece
 
 

@@ -9,10 +9,11 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.memory import TILE
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
-from accams.engine.cuda.layout import TILE, WARP, Layout
+from accams.engine.cuda.layout import WARP, Layout
 from accams.engine.cuda.pipe import Chunk, Lane, chunks_of, pinned
 from accams.errors import InputError
 
@@ -146,12 +147,18 @@ def fitting(k: int, tile: int, heavy: bool, device: Device) -> tuple[int, int]:
     """Threads of a block and blocks on one multiprocessor: as many as find room, in blocks as small as possible."""
     if device.simulated:
         return WARP, 1
+    threads, blocks = _largest(k, tile, heavy, device)
+    if blocks == 0:
+        raise InputError(f"engine='cuda' has no room for {k} clusters on this GPU: use engine='cpu'")
+    return threads, blocks
+
+
+def _largest(k: int, tile: int, heavy: bool, device: Device) -> tuple[int, int]:
+    """The same, with no blocks where nothing fits."""
     best = 0, 0, 0
     for threads in (1024, 512, 256, 128, 64, WARP):
         blocks = min(device.shared // (gather_bytes(k, threads, tile, heavy) + STATIC), 1024 // threads)
         best = max(best, (threads * blocks, -threads, blocks))
-    if best[0] == 0:
-        raise InputError(f"engine='cuda' has no room for {k} clusters on this GPU: use engine='cpu'")
     return -best[1], best[2]
 
 
@@ -164,7 +171,7 @@ def tile_for(n_partners: int, k: int, heavy: bool, device: Device) -> int:
     sizes = [-(-n_partners // tiles) for tiles in range(fewest, 4 * fewest + 1)]
 
     def threads(tile: int) -> int:
-        each, together = fitting(k, tile, heavy, device)
+        each, together = _largest(k, tile, heavy, device)
         return each * together
 
     return max(sizes, key=lambda tile: (threads(tile), tile))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans, seeding
-from accams.engine.base import State, Sums
+from accams.engine.base import Random, State, Sums
 from accams.engine.cpu import Order, to_column_order
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Stream
@@ -160,9 +160,7 @@ class CudaState(State):
         self._counted.discard(self.current)
         self.forget_sums(1 - axis)
 
-    def k_means(
-        self, axis: int, init: Init, generator: np.random.Generator, max_iter: int, n_trials: int = 1
-    ) -> Labels:
+    def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         assert self.current is not None
         k, threads = self.k[axis], self.engine.threads
         if k > 1:
