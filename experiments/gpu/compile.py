@@ -25,16 +25,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from common import table
 
 K = (10, 16, 32)
+Bounds = tuple[int, int] | None
 
 
-def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], int]]:
-    """Name, kernel, types of its arguments, and threads of a block."""
+def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], Bounds]]:
+    """Name, kernel, types of its arguments; threads of a block and blocks on a multiprocessor where they are given."""
     from numba import types as t
 
     from accams.engine.cuda import kernels, steps
 
     i32, i64, f64 = t.int32, t.int64, t.float64
-    ints, shorts, longs, flags = (t.Array(each, 1, "C") for each in (i32, t.uint16, i64, t.boolean))
+    ints, shorts, longs = (t.Array(each, 1, "C") for each in (i32, t.uint16, i64))
     labels, sums, templates, counts = (
         t.Array(each, n, "C") for each, n in ((t.uint8, 2), (i64, 2), (i32, 3), (i64, 3))
     )
@@ -46,35 +47,37 @@ def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], int]]:
             for dense, weighted in ((False, False), (False, True), (True, False)):
                 kernel = kernels.gather_kernel(k, 0, 512, shifts, dense=dense, weighted=weighted)
                 index = ints if dense else shorts
-                types = ints, ints, ints, *lanes, ints, flags, index, i64, ints, ints, i64, labels, labels, templates
+                where = ints, ints, ints, *lanes, ints, ints, i64, index, i64, ints, ints
                 name = f"gather k={k}, {shifts} shifts{', dense' * dense}{', weighted' * weighted}"
-                yield name, kernel, (*types, *9 * [i64], ints, sums, sums), 512
+                types = *where, i64, labels, labels, templates, *9 * [i64], ints, sums, sums
+                yield name, kernel, types, (512, 2)
         for how in ("draw", "nearest", "keep"):
             kernel = kernels.label_kernel(how, (k, k), 0, 128, row_weighted=True)  # type: ignore[arg-type]
-            types = sums, sums, ints, templates, i64, prices, *given, i64, i64, labels, i64, longs
-            yield f"label k={k}, {how}", kernel, types, 0
-    yield "first step", steps.first_step, (counts, i64, i64, i64, *given, i64, prices, sums), 0
+            types = sums, sums, ints, ints, templates, i64, prices, *given, i64, i64, labels, i64, longs
+            yield f"label k={k}, {how}", kernel, types, (128, kernels.label_threads((k, k)) // 128)
+    yield "first step", steps.first_step, (counts, i64, i64, i64, *given, i64, prices, sums), None
     told = prices, sums, prices
-    yield "next step", steps.next_step, (longs, *3 * [i64], templates, counts, i64, i64, *given, *3 * [i64], *told), 0
-    yield "remember", steps.remember, (labels, labels, templates, i64, i64), 0
-    yield "predict", steps.predict, (longs, longs, labels, labels, templates, i64, longs), 0
-    yield "take", steps.take, (longs, *4 * [sums]), 0
-    yield "zero", steps.zero, (sums,), 0
-    yield "clear", kernels.clear, (longs, sums, sums), 0
+    types = longs, *3 * [i64], templates, counts, i64, i64, *given, *3 * [i64], *told
+    yield "next step", steps.next_step, types, None
+    yield "remember", steps.remember, (labels, labels, templates, i64, i64), None
+    yield "predict", steps.predict, (longs, longs, labels, labels, templates, i64, longs), None
+    yield "take", steps.take, (longs, ints, *4 * [sums]), None
+    yield "zero", steps.zero, (sums,), None
+    yield "clear", kernels.clear, (i64, sums, sums), None
     for flag in (False, True):
-        yield f"squares{', weighted' * flag}", steps.squares_kernel(flag), (*lanes, *3 * [i64], ints, ints, sums), 0
+        yield f"squares{', weighted' * flag}", steps.squares_kernel(flag), (*lanes, *3 * [i64], ints, ints, sums), None
         for own in (False, True):
             index = ints if flag else shorts
             types = *lanes, *3 * [i64], ints, ints, i64, index, ints, ints
-            yield f"effects{', dense' * flag}{', own' * own}", steps.effects_kernel(flag, own), types, 0
+            yield f"effects{', dense' * flag}{', own' * own}", steps.effects_kernel(flag, own), types, None
 
 
-def compiled(kernel: Any, types: tuple[Any, ...], threads: int, architecture: int, sass: Path | None) -> list[str]:
+def compiled(kernel: Any, types: tuple[Any, ...], bounds: Bounds, architecture: int, sass: Path | None) -> list[str]:
     """Registers, bytes of stack and of spills."""
     from numba import cuda
 
-    bounds = {"launch_bounds": (threads, max(1, 1024 // threads))} if threads else {}
-    ptx, _ = cuda.compile_ptx(kernel.py_func, types, cc=divmod(architecture, 10), **bounds)
+    more = {"launch_bounds": bounds} if bounds else {}
+    ptx, _ = cuda.compile_ptx(kernel.py_func, types, cc=divmod(architecture, 10), **more)
     folder = next(Path(each, "nvidia/cu13/bin") for each in sys.path if Path(each, "nvidia/cu13/bin").is_dir())
     with tempfile.TemporaryDirectory() as temporary:
         source, binary = Path(temporary, "kernel.ptx"), Path(temporary, "kernel.cubin")
@@ -99,11 +102,11 @@ def main() -> None:
     device = SimpleNamespace(compute_capability=divmod(given.architecture, 10))
     dispatcher.get_current_device = lambda: device
     rows = []
-    for name, kernel, types, threads in kernels():
+    for name, kernel, types, bounds in kernels():
         if given.sass is not None:
             given.sass.mkdir(parents=True, exist_ok=True)
         path = None if given.sass is None else given.sass / f"{re.sub('[ ,=]+', '-', name)}.sass"
-        rows.append([name, *compiled(kernel, types, threads, given.architecture, path)])
+        rows.append([name, *compiled(kernel, types, bounds, given.architecture, path)])
     print(table(["kernel", "registers", "stack", "spilled"], rows))
 
 

@@ -59,9 +59,10 @@ class Case:
         queues = layout.queues(3, THREADS // kernels.WARP)
         resid = layout.arranged(self.resid, Threads(1))
         arranged = UNUSED if weights is None else layout.arranged(weights, Threads(1))
-        n, l = np.full((2, ROWS, K_OTHER), 7, np.int64)
-        n[np.diff(self.starts) == 0], l[np.diff(self.starts) == 0] = 0, 0  # nobody writes there
-        kernels.clear[2, 16](np.flatnonzero(~layout.whole), n, l)
+        n, l = np.full((2, K_OTHER, ROWS), 7, np.int64)
+        empty = layout.spots[np.diff(self.starts) == 0]
+        n[:, empty], l[:, empty] = 0, 0  # nobody writes there
+        kernels.clear[2, 16](layout.n_whole, n, l)
         heavy = weights is not None, partners is not None
         kernel = kernels.gather_kernel(
             K_OTHER, axis, THREADS, shifts, dense=self.dense, weighted=heavy[0], partnered=heavy[1]
@@ -73,11 +74,12 @@ class Case:
             T[p, : mine.shape[0], : mine.shape[1]] = mine
         given = [(p, 1, *self.T[p].shape) if p < shifts else (0, 0, 0, 0) for p in (0, 1)]
         kernel[len(queues.tiles), THREADS, 0, shared](
-            *queues, layout.slice_starts, layout.owners, layout.lengths, layout.places, layout.whole,
-            UNUSED if self.dense else layout.index, 0, resid, arranged, layout.tile, np.array(self.own),
-            np.array(self.other), T, 2, *given[0], *given[1], UNUSED if partners is None else partners, n, l,
+            *queues, layout.slice_starts, layout.owners, layout.lengths, layout.spots, layout.places,
+            layout.n_whole, UNUSED if self.dense else layout.index, 0, resid, arranged, layout.tile,
+            np.array(self.own), np.array(self.other), T, 2, *given[0], *given[1],
+            UNUSED if partners is None else partners, n, l,
         )  # fmt: skip
-        return n, l, layout.in_usual_order(resid, Threads(1))
+        return n[:, layout.spots].T, l[:, layout.spots].T, layout.in_usual_order(resid, Threads(1))
 
 
 @pytest.mark.parametrize("shifts", [0, 1, 2])
@@ -103,6 +105,7 @@ def test_label(how: kernels.How, axis: int, row_weighted: bool) -> None:
     n, l, _ = case.by_cpu(0, None, None)
     weights = case.own_weights if row_weighted else None
     labels, expected = np.array(case.own), case.own[2].copy()
+    order = np.random.default_rng(1).permutation(ROWS).astype(np.int32)
     T, key = case.template.astype(np.float64), (12345, 67890)
     curvature = {"keep": 0.0, "nearest": 1.5, "draw": 1e-18}[how]
     prices = case.log_prior if how == "draw" else 1e15 * np.abs(case.log_prior)
@@ -122,7 +125,8 @@ def test_label(how: kernels.How, axis: int, row_weighted: bool) -> None:
     numbers, keys = np.zeros((3, 5)), np.zeros((3, 2, 6), np.int64)
     numbers[2, kernels.SCALE], keys[2, 1, kernels.LABELS : kernels.LABELS + 2] = curvature, key
     kernel[2, 16, 0, kernels.label_bytes((K_OWN, K_OTHER), 16)](
-        n, l, UNUSED if weights is None else weights, template if axis == 0 else template.transpose(0, 2, 1).copy(),
+        *(each[order].T.copy() for each in (n, l)), order, UNUSED if weights is None else weights,
+        template if axis == 0 else template.transpose(0, 2, 1).copy(),
         1, prices, numbers, keys, 2, 1, labels, 2, tables,
     )  # fmt: skip
     assert np.array_equal(labels[2], expected)

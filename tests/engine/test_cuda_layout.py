@@ -56,7 +56,9 @@ def test_every_observation_is_there_once(
     assert layout.lengths.max(initial=0) <= cap
     assert layout.tile <= tile
     pieces = np.bincount(layout.owners[layout.owners != NOBODY], minlength=m)
-    assert np.array_equal(layout.whole, pieces <= 1)
+    assert layout.n_whole == np.count_nonzero(pieces <= 1)
+    assert (pieces[layout.order[: layout.n_whole]] <= 1).all()
+    assert np.array_equal(layout.order[layout.spots], np.arange(m))
 
 
 def test_slices_waste_little_room() -> None:

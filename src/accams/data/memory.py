@@ -70,7 +70,7 @@ def on_gpu(
     complete = nnz == m * n
     piece = piece_size(nnz)
     pieces = sum(min(nnz, own * -(-partners // TILE)) + nnz // piece for own, partners in ((m, n), (n, m)))
-    engine = pieces * (12 if complete else 8) + 9 * (m + n)
+    engine = pieces * (12 if complete else 8) + 8 * (m + n)
     slots = (n_stencils + SLOTS) * (m + n + 4 * 1024 + 16 * 32)
     sums = 16 * (m * k[1] + n * k[0])
     per_rating = (0 if complete else 4) + (8 if weights else 0) + 8 * n_chains

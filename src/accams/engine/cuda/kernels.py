@@ -43,15 +43,15 @@ mixed = on_device(sample.mixed)
 uniform = on_device(sample.uniform, mixed=mixed)
 
 
-def compiled(threads: int) -> Any:
-    """Compile a kernel for blocks of so many threads, 1024 of which are to find room on a multiprocessor.
+def compiled(threads: int, together: int = 1024) -> Any:
+    """Compile a kernel for blocks of so many threads, as many of which find room on a multiprocessor together.
 
-    Without being told, the compiler leaves room for twice as many, and so for less that is read ahead. Most of the
-    multiprocessor's fast memory is to be shared memory.
+    Without being told, the compiler leaves room for more, and so for less that is read ahead, or for fewer. Most of
+    the multiprocessor's fast memory is to be shared memory.
     """
     if config.ENABLE_CUDASIM:
         return cuda.jit
-    return cuda.jit(launch_bounds=(threads, max(1, 1024 // threads)), shared_memory_carveout="maxshared")
+    return cuda.jit(launch_bounds=(threads, max(1, together // threads)), shared_memory_carveout="maxshared")
 
 
 def gather_bytes(k: int, threads: int, tile: int, weighted: bool) -> int:
@@ -141,9 +141,9 @@ def gather_kernel(
     whole_batch, last_batch = batch(False), batch(True)
 
     @compiled(threads)
-    def gather(starts, slices, tiles, slice_starts, owners, lengths, places, whole, index, first, resid, weights, tile,
-               own, other, T, slot, slot_a, sign_a, own_a, other_a, slot_b, sign_b, own_b, other_b, partner_weights,
-               n, l):  # fmt: skip
+    def gather(starts, slices, tiles, slice_starts, owners, lengths, spots, places, n_whole, index, first, resid,
+               weights, tile, own, other, T, slot, slot_a, sign_a, own_a, other_a, slot_b, sign_b, own_b, other_b,
+               partner_weights, n, l):  # fmt: skip
         templates_a = cuda.shared.array(LARGEST, int32)
         templates_b = cuda.shared.array(LARGEST, int32)
         bins = cuda.shared.array(0, int64)
@@ -176,6 +176,8 @@ def gather_kernel(
             i = owners[lane]
             if i == NOBODY:
                 continue
+            spot = spots[i]
+            alone = spot < n_whole
             row_a = np.uint32(own[slot_a, i]) * np.uint32(other_a) if shifts > 0 else np.uint32(0)
             row_b = np.uint32(own[slot_b, i]) * np.uint32(other_b) if shifts > 1 else np.uint32(0)
             place = np.uint64(slice_starts[s] - first + thread % WARP)
@@ -190,7 +192,6 @@ def gather_kernel(
             if left > 0:
                 last_batch(left, place, partner, base, index, resid, weights, partner_weights, codes, bins,
                            templates_a, templates_b, row_a, row_b, me, code, x)  # fmt: skip
-            alone = whole[i]
             for b in range(k):
                 bin = np.uint32(b) * TID_STEP + me
                 count, total = bins[bin], np.int64(0)
@@ -203,32 +204,32 @@ def gather_kernel(
                     count = (both + HALF) >> 44
                     total = both - (count << 44)
                 if alone:
-                    n[i, b] = count
-                    l[i, b] = total
+                    n[b, spot] = count
+                    l[b, spot] = total
                 elif count != 0:
-                    cuda.atomic.add(n, (i, b), count)
-                    cuda.atomic.add(l, (i, b), total)
+                    cuda.atomic.add(n, (b, spot), count)
+                    cuda.atomic.add(l, (b, spot), total)
 
     return gather
 
 
 @cuda.jit
-def clear(rows, n, l):
-    """Set the sums of these rows to zero."""
-    k = n.shape[1]
-    for c in range(cuda.grid(1), rows.size * k, cuda.gridsize(1)):
-        n[rows[c // k], c % k] = 0
-        l[rows[c // k], c % k] = 0
+def clear(first, n, l):
+    """Set the sums from a place on to zero."""
+    width = n.shape[1] - first
+    for c in range(cuda.grid(1), width * n.shape[0], cuda.gridsize(1)):
+        n[c // width, first + c % width] = 0
+        l[c // width, first + c % width] = 0
 
 
 def label_bytes(k: tuple[int, int], threads: int) -> int:
     """Shared memory of a block of `label`: the sums of its rows, and its tables."""
-    return 8 * (2 * threads * (k[1] | 1) + 2 * k[0] * k[1] + k[0] + 1)
+    return 8 * (2 * k[1] * (threads | 1) + 2 * k[0] * k[1])
 
 
 def label_threads(k: tuple[int, int]) -> int:
     """Threads of `label` that find room on a multiprocessor, with the registers that they take."""
-    return 768 if k[0] <= 10 else 640 if k[0] <= 16 else 384
+    return 640 if max(k) <= 16 else 256
 
 
 @cache
@@ -241,44 +242,48 @@ def label_kernel(
     "draw": one drawn with log p(a) = prices[a] - scale / 2 sum_b (n T^2 - 2 l T); "keep": the one it has. T is the
     template in ticks, rows of the matrix first, so it is read the other way round along axis 1. The scale and the key
     of random numbers are in a line of what was sent (`accams.engine.cuda.sheet`). `uniform_rows`: all rows have the
-    same n; then costs are added up in the order in which the CPU does it. `tables` are added to: N, L, rows of each
-    label, labels that changed.
+    same n; then costs are added up in the order in which the CPU does it. `order`: the row of each sum. `tables` are
+    added to: N, L, rows of each label, labels that changed.
+
+    A block does as many rows as it has threads at a time, sorts them by label, and then each thread adds up those of
+    one label for one cluster of the partners.
     """
     K_OWN, K_OTHER = k
-    CELLS = K_OWN * K_OTHER
-    STRIDE = K_OTHER | 1  # of rows in shared memory: odd, so that neighbours lie in different banks
-    L_ROWS = threads * STRIDE  # where in shared memory: sums of residuals, tables, counts, changes
-    N_TABLE, L_TABLE = 2 * L_ROWS, 2 * L_ROWS + CELLS
-    COUNTS, MOVED = L_TABLE + CELLS, L_TABLE + CELLS + K_OWN
+    CELLS, TOLD = K_OWN * K_OTHER, K_OWN + 1
+    STRIDE = threads | 1  # of sums in shared memory: odd, so that neighbours lie in different banks
+    L_ROWS, N_TABLE = K_OTHER * STRIDE, 2 * K_OTHER * STRIDE  # where in shared memory: sums of residuals, tables
+    L_TABLE = N_TABLE + CELLS
     OWN_STEP, OTHER_STEP = (K_OTHER, 1) if axis == 0 else (1, K_OWN)  # of tables in global memory
 
     @cuda.jit(device=True)
-    def cheapest(mine, T, scale, prices, shared):
+    def cheapest(me, T, scale, prices, costs, shared):
+        for a in range(K_OWN):
+            costs[a] = prices[a]
+        for b in range(K_OTHER):
+            n, l = shared[b * STRIDE + me], 2.0 * shared[L_ROWS + b * STRIDE + me]
+            for a in range(K_OWN):
+                t = T[b, a]
+                costs[a] += scale * n * t * t if uniform_rows else t * (scale * n * t - l)
+        if uniform_rows:
+            for b in range(K_OTHER):
+                l = 2.0 * shared[L_ROWS + b * STRIDE + me]
+                for a in range(K_OWN):
+                    costs[a] -= T[b, a] * l
         best, lowest = 0, np.inf
         for a in range(K_OWN):
-            cost = prices[a]
-            if uniform_rows:
-                for b in range(K_OTHER):
-                    cost += scale * shared[mine + b] * T[a, b] * T[a, b]
-                for b in range(K_OTHER):
-                    cost -= T[a, b] * (2.0 * shared[L_ROWS + mine + b])
-            else:
-                for b in range(K_OTHER):
-                    t = T[a, b]
-                    cost += t * (scale * shared[mine + b] * t - 2.0 * shared[L_ROWS + mine + b])
-            if cost < lowest:
-                best, lowest = a, cost
+            if costs[a] < lowest:
+                best, lowest = a, costs[a]
         return best
 
     @cuda.jit(device=True)
-    def drawn(mine, T, scale, prices, odds, shared, key0, key1, i):
+    def drawn(me, T, scale, prices, odds, shared, key0, key1, i):
         highest = -np.inf
         for a in range(K_OWN):
             odds[a] = prices[a]
         for b in range(K_OTHER):
-            m, s = -0.5 * scale * shared[mine + b], scale * shared[L_ROWS + mine + b]
+            m, s = -0.5 * scale * shared[b * STRIDE + me], scale * shared[L_ROWS + b * STRIDE + me]
             for a in range(K_OWN):
-                odds[a] += T[a, b] * (m * T[a, b] + s)
+                odds[a] += T[b, a] * (m * T[b, a] + s)
         for a in range(K_OWN):
             highest = max(highest, odds[a])
         total = 0.0
@@ -292,64 +297,78 @@ def label_kernel(
                 new += 1
         return new
 
-    @cuda.jit
-    def label(n, l, row_weights, templates, from_slot, prices, numbers, keys, line, turn, labels, slot, tables):
+    @cuda.jit(device=True)
+    def before(sizes, a):
+        total = 0
+        for other in range(a):
+            total += sizes[other]
+        return total
+
+    @compiled(threads, label_threads(k))
+    def label(n, l, order, row_weights, templates, from_slot, prices, numbers, keys, line, turn, labels, slot, tables):
         shared = cuda.shared.array(0, int64)
-        T = cuda.shared.array(k, float64)
-        chosen = cuda.shared.array(threads, int32)
+        T = cuda.shared.array((K_OTHER, K_OWN), float64)
+        sizes = cuda.shared.array(K_OWN, int32)  # rows of each label, of those that the block is at
+        sorted_rows = cuda.shared.array(threads, int32)
         heavy = cuda.shared.array(threads, int64)
+        counts = cuda.shared.array(TOLD, int32)  # of all that the block did, and labels that changed
         odds = cuda.local.array(K_OWN, float64)
-        thread = cuda.threadIdx.x
-        for c in range(thread, CELLS, threads):
+        me = cuda.threadIdx.x
+        for c in range(me, CELLS, threads):
             a, b = c // K_OTHER, c % K_OTHER
-            T[a, b] = templates[from_slot, a, b] if axis == 0 else templates[from_slot, b, a]
-        for c in range(N_TABLE + thread, MOVED + 1, threads):
+            T[b, a] = templates[from_slot, a, b] if axis == 0 else templates[from_slot, b, a]
+        for c in range(N_TABLE + me, N_TABLE + 2 * CELLS, threads):
             shared[c] = 0
+        for a in range(me, TOLD, threads):
+            counts[a] = 0
         scale, key0, key1 = numbers[line, SCALE], keys[line, turn, LABELS], keys[line, turn, LABELS + 1]
         rows = labels.shape[1]
         for start in range(cuda.blockIdx.x * threads, rows, cuda.gridDim.x * threads):
-            width = min(threads, rows - start)
             cuda.syncthreads()
-            for c in range(thread, width * K_OTHER, threads):
-                r, b = c // K_OTHER, c % K_OTHER
-                shared[r * STRIDE + b] = n[start + r, b]
-                shared[L_ROWS + r * STRIDE + b] = l[start + r, b]
+            for a in range(me, K_OWN, threads):
+                sizes[a] = 0
             cuda.syncthreads()
-            i = start + thread
-            if i < rows:
+            spot, new, rank = start + me, 0, 0
+            if spot < rows:
+                i = np.int64(order[spot])
+                for b in range(K_OTHER):
+                    shared[b * STRIDE + me] = n[b, spot]
+                    shared[L_ROWS + b * STRIDE + me] = l[b, spot]
                 new = np.int64(labels[slot, i])
                 mine = scale
                 if row_weighted:
-                    heavy[thread] = row_weights[i]
+                    heavy[me] = row_weights[i]
                     mine = scale * row_weights[i]
                 if how == "nearest":
-                    new = cheapest(thread * STRIDE, T, scale, prices, shared)
+                    new = cheapest(me, T, scale, prices, odds, shared)
                 if how == "draw":
-                    new = drawn(thread * STRIDE, T, mine, prices, odds, shared, key0, key1, i)
+                    new = drawn(me, T, mine, prices, odds, shared, key0, key1, i)
                 if new != labels[slot, i]:
                     labels[slot, i] = new
-                    cuda.atomic.add(shared, MOVED, 1)
-                chosen[thread] = new
-                cuda.atomic.add(shared, COUNTS + new, 1)
+                    cuda.atomic.add(counts, K_OWN, 1)
+                rank = cuda.atomic.add(sizes, new, 1)
             cuda.syncthreads()
-            for c in range(thread, CELLS, threads):
+            if spot < rows:
+                sorted_rows[before(sizes, new) + rank] = me
+            cuda.syncthreads()
+            for c in range(me, CELLS, threads):
                 a, b = c // K_OTHER, c % K_OTHER
-                mass, total = np.int64(0), np.int64(0)
-                for r in range(width):
-                    if chosen[r] == a:
-                        w = heavy[r] if row_weighted else np.int64(1)
-                        mass += w * shared[r * STRIDE + b]
-                        total += w * shared[L_ROWS + r * STRIDE + b]
+                first, mass, total = before(sizes, a), np.int64(0), np.int64(0)
+                for p in range(first, first + sizes[a]):
+                    r = sorted_rows[p]
+                    w = heavy[r] if row_weighted else np.int64(1)
+                    mass += w * shared[b * STRIDE + r]
+                    total += w * shared[L_ROWS + b * STRIDE + r]
                 shared[N_TABLE + c] += mass
                 shared[L_TABLE + c] += total
+            for a in range(me, K_OWN, threads):
+                counts[a] += sizes[a]
         cuda.syncthreads()
-        for c in range(thread, CELLS, threads):
+        for c in range(me, CELLS, threads):
             place = (c // K_OTHER) * OWN_STEP + (c % K_OTHER) * OTHER_STEP
             cuda.atomic.add(tables, place, shared[N_TABLE + c])
             cuda.atomic.add(tables, CELLS + place, shared[L_TABLE + c])
-        for a in range(thread, K_OWN, threads):
-            cuda.atomic.add(tables, 2 * CELLS + a, shared[COUNTS + a])
-        if thread == 0:
-            cuda.atomic.add(tables, 2 * CELLS + K_OWN, shared[MOVED])
+        for a in range(me, TOLD, threads):
+            cuda.atomic.add(tables, 2 * CELLS + a, np.int64(counts[a]))
 
     return label

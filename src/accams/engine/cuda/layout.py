@@ -5,12 +5,14 @@ are in one *tile*, a range of at most 65,536 partners, and at most `cap` of them
 16 bits, and the labels of a tile fit into the fast memory that a block of threads shares. 32 pieces of about
 the same length are a *slice*, one piece for each thread of a warp: entry e of the piece of thread t is at
 ``start + 32 e + t``. The threads of a warp read neighbouring entries, and each has sums of its own, so
-nothing is added up between threads.
+nothing is added up between threads. Sums of rows lie in the order in which threads find them, so that they write
+neighbouring ones as well.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heapreplace
 from typing import Any, NamedTuple
 
@@ -41,8 +43,10 @@ class Layout:
     owners, lengths, firsts, places : arrays
         Of each thread of each slice: its row, the entries of its piece, where these are in the usual order, and the
         first partner's place in its tile.
-    whole : array
-        Of each row: whether it is one piece, so that its sums need not be added up.
+    order : array
+        The rows in the order of their sums: first those that are one piece, as threads find them.
+    n_whole : int
+        How many are one piece or nothing, so that their sums need not be added up.
     index : array
         Of each entry: the partner's place in its tile.
     """
@@ -55,8 +59,16 @@ class Layout:
     lengths: NDArray[np.int32]
     firsts: NDArray[np.int64]
     places: NDArray[np.int32]
-    whole: NDArray[np.bool_]
+    order: NDArray[np.int32]
+    n_whole: int
     index: NDArray[np.uint16]
+
+    @cached_property
+    def spots(self) -> NDArray[np.int32]:
+        """Where the sums of each row are."""
+        out = np.empty(len(self.order), np.int32)
+        out[self.order] = np.arange(len(self.order), dtype=np.int32)
+        return out
 
     @property
     def size(self) -> int:
@@ -147,11 +159,19 @@ def lay_out(
     slice_starts = np.concatenate([[0], np.cumsum(widths * WARP)])
     layout = Layout(
         tile, n_tiles, slice_starts, slice_tiles, lanes[0].astype(np.int32), lanes[1].astype(np.int32), lanes[2],
-        np.zeros(0, np.int32), counts <= 1, np.zeros(0, np.uint16),
+        np.zeros(0, np.int32), _order(counts, owners[order], np.diff(starts)), int(np.count_nonzero(counts <= 1)),
+        np.zeros(0, np.uint16),
     )  # fmt: skip
     within = np.zeros(max(len(index), 1), np.uint16)
     threads.run(slices.within_tile, ranges, starts, index, tile, within)
     return replace(layout, index=layout.arranged(within, threads), places=within[lanes[2]].astype(np.int32))
+
+
+def _order(pieces: NDArray[np.int64], owners: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Rows of one piece in the order in which these are owned, then those of none, then the others, longest first."""
+    cut = np.flatnonzero(pieces > 1)
+    others = np.flatnonzero(pieces == 0), cut[np.argsort(-lengths[cut], kind="stable")]
+    return np.concatenate([owners[pieces[owners] == 1], *others]).astype(np.int32)
 
 
 def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

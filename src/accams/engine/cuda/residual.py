@@ -86,10 +86,13 @@ class Residual:
         self.fresh = [False, False]
 
     def sums(self, axis: int, slot: int) -> tuple[Array, Array]:
-        """Sums of every row (column) by the clusters of the other axis in a slot, by a pass if needed."""
+        """Sums of every row (column) by the clusters of the other axis in a slot, by a pass if needed.
+
+        A line for each cluster; in the order of the layout.
+        """
         k = self.slots.shapes[slot][1 - axis]
         if (axis, k) not in self._room:
-            shape = (self.shape[axis], k)
+            shape = (k, self.shape[axis])
             self._room[axis, k] = self.stream.zeros(shape, np.int64), self.stream.zeros(shape, np.int64)
         n, l = self._room[axis, k]
         if not self.fresh[axis]:
@@ -99,7 +102,7 @@ class Residual:
 
     def gather(self, axis: int, slot: int, n: Array, l: Array) -> None:
         """Add what is waiting, and write the sums by the other axis's clusters in this slot into n and l."""
-        waiting, k = self.waiting[axis], n.shape[1]
+        waiting, k = self.waiting[axis], n.shape[0]
         while len(waiting) > (2 if k <= MAX_LABELS else 0):  # three labels share a code
             self._apply_two(axis)
         shifts, partners = [shift(axis, *each) for each in waiting], self.weights if axis == 1 else None
@@ -108,6 +111,13 @@ class Residual:
         where = self.stream, self._both[axis], self._lanes
         side.gather(*where, self.slots.arrays, slot, shifts, k, partners, n, l)
         waiting.clear()
+
+    def fetch_sums(self, axis: int, n: Array, l: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sums as the CPU has them: a line for each row (column), in their own order."""
+        spots = self.engine.sides[axis].layout.spots
+        found = (self.stream.fetch(each)[:, spots] for each in (n, l))
+        n_here, l_here = (np.ascontiguousarray(each.T) for each in found)
+        return n_here, l_here
 
     def squares(self) -> NDArray[np.float64]:
         """The squared residuals of every row, in squared ticks."""

@@ -61,8 +61,8 @@ class Side:
         self._index = None if dense else keep(layout.index)
         self._lanes = tuple(stream.upload(each) for each in (layout.slice_starts, layout.owners, layout.lengths))
         self._places = stream.upload(layout.places) if dense else self._unused
-        self._tiles, self._whole = stream.upload(layout.slice_tiles), stream.upload(layout.whole)
-        self._split = stream.upload(np.flatnonzero(~layout.whole))  # their sums are added to, piece by piece
+        self._tiles, self.spots = stream.upload(layout.slice_tiles), stream.upload(layout.spots)
+        self.order = stream.upload(layout.order)
         self._plans: dict[tuple[int, bool], Plan] = {}
         self._lock = Lock()
 
@@ -73,12 +73,14 @@ class Side:
         """Add at most two stencils to the residual, and sum it by the k clusters (if any) of partners in `slot`.
 
         `stencils` are labels of rows and of columns, and templates; `lanes` those by which chunks pass, if they do.
+        The sums have a line for each cluster, with the rows in the order of the layout.
         """
         own, other = stencils[self.axis], stencils[1 - self.axis]
         partnered = partner_weights is not None
         plan = self._plan(k, k > 0 and (self.weighted or partnered))
-        if self._split.size and k:
-            stream.spread(kernels.clear, self._split.size * k, self._split, n, l)
+        n_cut = len(self.layout.order) - self.layout.n_whole  # their sums are added to, piece by piece
+        if n_cut and k:
+            stream.spread(kernels.clear, n_cut * k, self.layout.n_whole, n, l)
         kinds = {"dense": self.dense, "weighted": self.weighted, "partnered": partnered}
         kernel = kernels.gather_kernel(k, self.axis, plan.threads, len(shifts), **kinds)
         a, b = [*shifts, NONE, NONE][:2]
@@ -87,7 +89,8 @@ class Side:
         for (here, chunk, index, values, weights), queues in zip(
             self._each(stream, resid, lanes, write=bool(shifts)), plan.queues, strict=True
         ):
-            where = *queues, *self._lanes, self._places, self._whole, index, chunk.first, values, weights
+            lanes_ = *self._lanes, self.spots, self._places, self.layout.n_whole
+            where = *queues, *lanes_, index, chunk.first, values, weights
             here.launch(kernel, queues[2].size, plan.threads, plan.shared, *where, *what)
 
     def squares(self, stream: Stream, resid: Array, lanes: list[Lane], out: Array) -> None:

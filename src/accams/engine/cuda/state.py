@@ -182,8 +182,7 @@ class CudaState(State):
         self._residual.fresh[axis] = False
 
     def sums(self, axis: int) -> Sums:
-        n, l = self._sums_there(axis)
-        return self.stream.fetch(n), self.stream.fetch(l)
+        return self._residual.fetch_sums(axis, *self._sums_there(axis))
 
     def release(self) -> None:
         """The sums stay: they are small beside the residual."""
@@ -303,7 +302,7 @@ class CudaState(State):
         kernel = kernels.label_kernel(how, k, axis, self._threads, **kind)
         blocks = self.engine.device.blocks(self.shape[axis], kernels.label_threads(k))
         given = self._slots.T, T_slot, self._prices, *self._sheet.given, line, turn
-        args = n, l, weights, *given, self._slots.labels[axis], slot, self._tables
+        args = n, l, self.engine.sides[axis].order, weights, *given, self._slots.labels[axis], slot, self._tables
         self.stream.launch(kernel, blocks, self._threads, kernels.label_bytes(k, self._threads), *args)
 
     def _sums_there(self, axis: int) -> tuple[Array, Array]:
@@ -328,8 +327,9 @@ class CudaState(State):
         if positions is None:
             return self.sums(axis)
         n, l = self._sums_there(axis)
-        out = [self.stream.zeros((len(positions), n.shape[1]), np.int64) for _ in (n, l)]
-        self.stream.spread(steps.take, len(positions) * n.shape[1], self.stream.upload(positions), n, l, *out)
+        out = [self.stream.zeros((len(positions), n.shape[0]), np.int64) for _ in (n, l)]
+        where = self.stream.upload(positions), self.engine.sides[axis].spots
+        self.stream.spread(steps.take, len(positions) * n.shape[0], *where, n, l, *out)
         return self.stream.fetch(out[0]), self.stream.fetch(out[1])
 
     def _cells_there(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, ...]:
@@ -347,10 +347,10 @@ class CudaState(State):
         """The sums by any labels of the other axis, as arrays of the CPU."""
         self._settle()
         self.stream.send(labels.astype(np.uint8), self._slots.labels[1 - axis][self._slots.spare])
-        there = self.stream.zeros(n.shape, np.int64), self.stream.zeros(n.shape, np.int64)
+        there = self.stream.zeros(n.T.shape, np.int64), self.stream.zeros(n.T.shape, np.int64)
         self._residual.send_weights(self.row_weights)
         self._residual.gather(axis, self._slots.spare, *there)
-        n[:], l[:] = self.stream.fetch(there[0]), self.stream.fetch(there[1])
+        n[:], l[:] = self._residual.fetch_sums(axis, *there)
 
     def _shift(self, stencil: int, sign: int) -> None:
         raise NotImplementedError("stencils are taken out and put back on the device")

@@ -100,12 +100,13 @@ def predict(rows, cols, row_labels, col_labels, T, n, out):
 
 
 @cuda.jit
-def take(positions, n, l, out_n, out_l):
+def take(rows, spots, n, l, out_n, out_l):
     """The sums of some rows."""
-    k = n.shape[1]
-    for c in range(cuda.grid(1), positions.size * k, cuda.gridsize(1)):
-        out_n[c // k, c % k] = n[positions[c // k], c % k]
-        out_l[c // k, c % k] = l[positions[c // k], c % k]
+    k = n.shape[0]
+    for c in range(cuda.grid(1), rows.size * k, cuda.gridsize(1)):
+        spot = spots[rows[c // k]]
+        out_n[c // k, c % k] = n[c % k, spot]
+        out_l[c // k, c % k] = l[c % k, spot]
 
 
 @cuda.jit
