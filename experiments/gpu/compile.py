@@ -33,6 +33,8 @@ def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], Bounds]]:
     from numba import types as t
 
     from accams.engine.cuda import kernels, steps
+    from accams.engine.cuda import labels as labelling
+    from accams.engine.cuda import sums as sums_of
 
     i32, i64, f64 = t.int32, t.int64, t.float64
     ints, shorts, longs = (t.Array(each, 1, "C") for each in (i32, t.uint16, i64))
@@ -47,23 +49,25 @@ def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], Bounds]]:
             for dense, weighted in ((False, False), (False, True), (True, False)):
                 kernel = kernels.gather_kernel(k, 0, 512, shifts, dense=dense, weighted=weighted)
                 index = ints if dense else shorts
-                where = ints, ints, ints, *lanes, ints, ints, i64, index, i64, ints, ints
+                where = ints, ints, ints, *lanes, ints, index, i64, ints, ints
                 name = f"gather k={k}, {shifts} shifts{', dense' * dense}{', weighted' * weighted}"
-                types = *where, i64, labels, labels, templates, *9 * [i64], ints, sums, sums
+                types = *where, i64, labels, labels, templates, *9 * [i64], ints, counts
                 yield name, kernel, types, (512, 2)
         for how in ("draw", "nearest", "keep"):
-            kernel = kernels.label_kernel(how, (k, k), 0, 128, row_weighted=True)  # type: ignore[arg-type]
-            types = sums, sums, ints, ints, templates, i64, prices, *given, i64, i64, labels, i64, longs
-            yield f"label k={k}, {how}", kernel, types, (128, kernels.label_threads((k, k)) // 128)
+            kernel = labelling.label_kernel(how, (k, k), 0, 128, row_weighted=True)  # type: ignore[arg-type]
+            types = counts, sums, sums, ints, ints, ints, templates, i64, prices, *given, i64, i64, labels, i64, longs
+            yield f"label k={k}, {how}", kernel, types, (128, labelling.label_threads((k, k)) // 128)
+        for heavy in (False, True):
+            kernel = sums_of.add_up_kernel(k, 128, 4, heavy)
+            yield f"add up k={k}{', weighted' * heavy}", kernel, (ints, ints, counts, sums, sums), None
     yield "first step", steps.first_step, (counts, i64, i64, i64, *given, i64, prices, sums), None
     told = prices, sums, prices
     types = longs, *3 * [i64], templates, counts, i64, i64, *given, *3 * [i64], *told
     yield "next step", steps.next_step, types, None
     yield "remember", steps.remember, (labels, labels, templates, i64, i64), None
     yield "predict", steps.predict, (longs, longs, labels, labels, templates, i64, longs), None
-    yield "take", steps.take, (longs, ints, *4 * [sums]), None
+    yield "take", sums_of.take, (longs, ints, ints, counts, *4 * [sums]), None
     yield "zero", steps.zero, (sums,), None
-    yield "clear", kernels.clear, (i64, sums, sums), None
     for flag in (False, True):
         yield f"squares{', weighted' * flag}", steps.squares_kernel(flag), (*lanes, *3 * [i64], ints, ints, sums), None
         for own in (False, True):

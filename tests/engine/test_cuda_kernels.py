@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 cuda = pytest.importorskip("numba.cuda")
 
-from accams.engine.cuda import kernels, steps  # noqa: E402
-from accams.engine.cuda.layout import lay_out  # noqa: E402
+from accams.engine.cuda import kernels, steps, sums  # noqa: E402
+from accams.engine.cuda import labels as labelling  # noqa: E402
+from accams.engine.cuda.layout import NOBODY, lay_out  # noqa: E402
 from accams.kernels import assign, sample, sparse  # noqa: E402
 from accams.threads import Threads  # noqa: E402
 
@@ -59,14 +60,11 @@ class Case:
         queues = layout.queues(3, THREADS // kernels.WARP)
         resid = layout.arranged(self.resid, Threads(1))
         arranged = UNUSED if weights is None else layout.arranged(weights, Threads(1))
-        n, l = np.full((2, K_OTHER, ROWS), 7, np.int64)
-        empty = layout.spots[np.diff(self.starts) == 0]
-        n[:, empty], l[:, empty] = 0, 0  # nobody writes there
-        kernels.clear[2, 16](layout.n_whole, n, l)
         heavy = weights is not None, partners is not None
         kernel = kernels.gather_kernel(
             K_OTHER, axis, THREADS, shifts, dense=self.dense, weighted=heavy[0], partnered=heavy[1]
         )
+        parts = np.full((2 if any(heavy) else 1, K_OTHER, len(layout.owners)), 7, np.int64)
         shared = kernels.gather_bytes(K_OTHER, THREADS, layout.tile, any(heavy))
         T = np.zeros((3, 8, 8), np.int32)
         for p, each in enumerate(self.T):
@@ -74,12 +72,18 @@ class Case:
             T[p, : mine.shape[0], : mine.shape[1]] = mine
         given = [(p, 1, *self.T[p].shape) if p < shifts else (0, 0, 0, 0) for p in (0, 1)]
         kernel[len(queues.tiles), THREADS, 0, shared](
-            *queues, layout.slice_starts, layout.owners, layout.lengths, layout.spots, layout.places,
-            layout.n_whole, UNUSED if self.dense else layout.index, 0, resid, arranged, layout.tile,
+            *queues, layout.slice_starts, layout.owners, layout.lengths, layout.places,
+            UNUSED if self.dense else layout.index, 0, resid, arranged, layout.tile,
             np.array(self.own), np.array(self.other), T, 2, *given[0], *given[1],
-            UNUSED if partners is None else partners, n, l,
+            UNUSED if partners is None else partners, parts,
         )  # fmt: skip
-        return n[:, layout.spots].T, l[:, layout.spots].T, layout.in_usual_order(resid, Threads(1))
+        cut = np.full((2, K_OTHER, len(layout.cut_starts) - 1), 7, np.int64)
+        sums.add_up_kernel(K_OTHER, 16, 4, any(heavy))[-(-cut.shape[2] // 4), 16, 0, sums.add_up_bytes(K_OTHER, 16)](
+            layout.cut_starts, layout.cut_lanes, parts, *cut
+        )
+        n, l = np.full((2, ROWS, K_OTHER), 7, np.int64)
+        sums.take[2, 16](np.arange(ROWS), layout.spots, layout.alone, parts, *cut, n, l)
+        return n, l, layout.in_usual_order(resid, Threads(1))
 
 
 @pytest.mark.parametrize("shifts", [0, 1, 2])
@@ -96,16 +100,28 @@ def test_gather(shifts: int, weighted: bool, partnered: bool, tile: int, cap: in
         assert np.array_equal(found, right)
 
 
+def in_parts(n: NDArray[np.int64], l: NDArray[np.int64], heavy: bool) -> tuple[NDArray[Any], ...]:
+    """Sums as passes leave them: parts, those of cut rows, threads of the others, and the order of the rows."""
+    rng = np.random.default_rng(1)
+    order, lanes = rng.permutation(ROWS).astype(np.int32), rng.permutation(40)[:30].astype(np.int32)
+    some, cut = order[:30], order[30:]
+    parts = np.full((2 if heavy else 1, K_OTHER, 40), 7, np.int64)
+    parts[:, :, lanes] = (n[some].T, l[some].T) if heavy else n[some].T * sparse.ONE + l[some].T
+    lanes[n[some].sum(axis=1) == 0] = NOBODY
+    assert NOBODY in lanes
+    return parts, n[cut].T.copy(), l[cut].T.copy(), lanes, order
+
+
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # words wrap around; only NumPy minds
 @pytest.mark.parametrize("how", ["keep", "nearest", "draw"])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("row_weighted", [False, True])
-def test_label(how: kernels.How, axis: int, row_weighted: bool) -> None:
+def test_label(how: labelling.How, axis: int, row_weighted: bool) -> None:
     case = Case(5)
     n, l, _ = case.by_cpu(0, None, None)
+    n[:4], l[:4] = 0, 0
     weights = case.own_weights if row_weighted else None
     labels, expected = np.array(case.own), case.own[2].copy()
-    order = np.random.default_rng(1).permutation(ROWS).astype(np.int32)
     T, key = case.template.astype(np.float64), (12345, 67890)
     curvature = {"keep": 0.0, "nearest": 1.5, "draw": 1e-18}[how]
     prices = case.log_prior if how == "draw" else 1e15 * np.abs(case.log_prior)
@@ -121,11 +137,11 @@ def test_label(how: kernels.How, axis: int, row_weighted: bool) -> None:
     tables = np.zeros(2 * cells + K_OWN + 1, np.int64)
     template = np.zeros((2, 8, 8), np.int32)
     template[1][:K_OWN, :K_OTHER] = case.template
-    kernel = kernels.label_kernel(how, (K_OWN, K_OTHER), axis, 16, row_weighted=row_weighted)
+    kernel = labelling.label_kernel(how, (K_OWN, K_OTHER), axis, 16, row_weighted=row_weighted, heavy=row_weighted)
     numbers, keys = np.zeros((3, 5)), np.zeros((3, 2, 6), np.int64)
     numbers[2, kernels.SCALE], keys[2, 1, kernels.LABELS : kernels.LABELS + 2] = curvature, key
-    kernel[2, 16, 0, kernels.label_bytes((K_OWN, K_OTHER), 16)](
-        *(each[order].T.copy() for each in (n, l)), order, UNUSED if weights is None else weights,
+    kernel[2, 16, 0, labelling.label_bytes((K_OWN, K_OTHER), 16)](
+        *in_parts(n, l, row_weighted), UNUSED if weights is None else weights,
         template if axis == 0 else template.transpose(0, 2, 1).copy(),
         1, prices, numbers, keys, 2, 1, labels, 2, tables,
     )  # fmt: skip

@@ -56,9 +56,14 @@ def test_every_observation_is_there_once(
     assert layout.lengths.max(initial=0) <= cap
     assert layout.tile <= tile
     pieces = np.bincount(layout.owners[layout.owners != NOBODY], minlength=m)
-    assert layout.n_whole == np.count_nonzero(pieces <= 1)
-    assert (pieces[layout.order[: layout.n_whole]] <= 1).all()
     assert np.array_equal(layout.order[layout.spots], np.arange(m))
+    alone, cut = np.split(layout.order, [len(layout.alone)])
+    assert np.array_equal(pieces[alone], layout.alone != NOBODY)
+    assert np.array_equal(layout.owners[layout.alone[layout.alone != NOBODY]], alone[pieces[alone] > 0])
+    assert np.array_equal(np.diff(layout.cut_starts), pieces[cut])
+    assert np.array_equal(layout.owners[layout.cut_lanes], np.repeat(cut, pieces[cut]))
+    lanes = np.concatenate([layout.alone[layout.alone != NOBODY], layout.cut_lanes])
+    assert np.array_equal(np.sort(lanes), np.flatnonzero(layout.owners != NOBODY))
 
 
 def test_slices_waste_little_room() -> None:

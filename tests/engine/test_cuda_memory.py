@@ -14,6 +14,7 @@ from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_esti
 from accams.data.memory import piece_size
 from accams.engine.choose import make_engine
 from accams.engine.cuda import device, engine
+from accams.engine.cuda.sums import Sums
 
 cuda = pytest.importorskip("numba.cuda")
 
@@ -32,6 +33,8 @@ def ratings(m: int, n: int, per_row: int, weighted: bool = False) -> Observation
 def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within five percent of all arrays that an engine and two chains of two stencils have."""
     held: list[int] = []
+    large = device.find_device()._replace(processors=132)  # pieces are as small as there
+    monkeypatch.setattr(engine, "find_device", lambda: large)
 
     def counted(original: Any) -> Any:
         return lambda array, **more: held.append(array.nbytes) or original(array, **more)
@@ -43,8 +46,7 @@ def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch:
     for chain in (0, 1):
         state = made.new_state(chain)
         for axis in (0, 1):  # the sums of one stencil, without a pass
-            shape = (obs.shape[axis], (6, 5)[1 - axis])
-            state.stream.zeros(shape, np.int64), state.stream.zeros(shape, np.int64)
+            Sums.empty(made.sides[axis].layout, (6, 5)[1 - axis], weighted, state.stream)
     expected = memory_estimate(
         (m, n), obs.nnz, n_stencils=2, n_clusters=(6, 5), n_chains=2, weights=weighted, engine="cuda"
     )

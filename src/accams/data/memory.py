@@ -67,12 +67,16 @@ def on_gpu(
 ) -> OnGpu:
     """What a fit needs on a GPU."""
     m, n = shape
-    complete = nnz == m * n
-    piece = piece_size(nnz)
-    pieces = sum(min(nnz, own * -(-partners // TILE)) + nnz // piece for own, partners in ((m, n), (n, m)))
-    engine = pieces * (12 if complete else 8) + 8 * (m + n)
+    complete, piece = nnz == m * n, piece_size(nnz)
+    engine = sums = 0
+    for own, partners, clusters in ((m, n, k[1]), (n, m, k[0])):
+        tiles = -(-partners // TILE)
+        share = nnz / max(1, own * tiles * piece)  # of a piece that a row's observations in a tile are
+        pieces = int(min(nnz, own * tiles * max(1 + share / 3, share + 0.5)))
+        cut = own if tiles > 1 else int(own * min(1.0, share * share))
+        engine += pieces * (16 if complete else 12) + 12 * own
+        sums += clusters * (pieces * (16 if weights else 8) + 16 * cut)
     slots = (n_stencils + SLOTS) * (m + n + 4 * 1024 + 16 * 32)
-    sums = 16 * (m * k[1] + n * k[0])
     per_rating = (0 if complete else 4) + (8 if weights else 0) + 8 * n_chains
     return OnGpu(engine + n_chains * (slots + sums + 20 * m), per_rating * nnz)
 

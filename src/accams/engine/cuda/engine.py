@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from accams.data.memory import PIECES, on_gpu, piece_size
 from accams.data.observations import Observations
-from accams.engine import kmeans
 from accams.engine.base import Engine
 from accams.engine.cpu import to_column_order
 from accams.engine.cuda.device import Device, Stream, find_device, free_unused
+from accams.engine.cuda.kernels import MAX_LABELS
 from accams.engine.cuda.layout import WARP, lay_out
 from accams.engine.cuda.side import Side, tile_for
 from accams.engine.grid import Grid
@@ -51,9 +51,8 @@ class CudaEngine(Engine):
     ) -> Side:
         obs = self.observations
         order = (obs.row_starts, obs.cols) if axis == 0 else (obs.col_starts, obs.rows)
-        most_k = kmeans.SKETCH * 2 if obs.is_complete else k[1 - axis]
-        heavy = weights is not None or obs.is_complete  # there, weights of rows may come with many groups
-        tile = tile_for(obs.shape[1 - axis], most_k, heavy, self.device)
+        most_k = MAX_LABELS + 1 if obs.is_complete else k[1 - axis]  # groups of a sketch, some at a time
+        tile = tile_for(obs.shape[1 - axis], most_k, weights is not None, self.device)
         cap = piece_size(obs.nnz, 1024 * self.device.processors)
         layout = lay_out(*order, obs.shape[1 - axis], self.threads, tile=tile, cap=cap)
         arranged = None if weights is None else layout.arranged(weights, self.threads)

@@ -5,8 +5,7 @@ are in one *tile*, a range of at most 65,536 partners, and at most `cap` of them
 16 bits, and the labels of a tile fit into the fast memory that a block of threads shares. 32 pieces of about
 the same length are a *slice*, one piece for each thread of a warp: entry e of the piece of thread t is at
 ``start + 32 e + t``. The threads of a warp read neighbouring entries, and each has sums of its own, so
-nothing is added up between threads. Sums of rows lie in the order in which threads find them, so that they write
-neighbouring ones as well.
+nothing is added up between threads: those of a row that was cut into pieces are added up afterwards.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from accams.kernels import slices
 from accams.threads import Threads
 
 WARP = 32
+Ints = NDArray[np.int32]
 NOBODY = -1  # the row of a thread that has no piece
 
 
@@ -44,9 +44,12 @@ class Layout:
         Of each thread of each slice: its row, the entries of its piece, where these are in the usual order, and the
         first partner's place in its tile.
     order : array
-        The rows in the order of their sums: first those that are one piece, as threads find them.
-    n_whole : int
-        How many are one piece or nothing, so that their sums need not be added up.
+        The rows, first those that are one piece in the order of their threads, then those that are nothing, then the
+        others.
+    alone : array
+        The threads of those that are one piece or nothing (then NOBODY), in this order.
+    cut_starts, cut_lanes : arrays
+        The threads of row ``order[len(alone) + c]`` are ``cut_lanes[cut_starts[c]:cut_starts[c + 1]]``.
     index : array
         Of each entry: the partner's place in its tile.
     """
@@ -60,12 +63,14 @@ class Layout:
     firsts: NDArray[np.int64]
     places: NDArray[np.int32]
     order: NDArray[np.int32]
-    n_whole: int
+    alone: NDArray[np.int32]
+    cut_starts: NDArray[np.int32]
+    cut_lanes: NDArray[np.int32]
     index: NDArray[np.uint16]
 
     @cached_property
     def spots(self) -> NDArray[np.int32]:
-        """Where the sums of each row are."""
+        """Where each row is in `order`."""
         out = np.empty(len(self.order), np.int32)
         out[self.order] = np.arange(len(self.order), dtype=np.int32)
         return out
@@ -157,21 +162,27 @@ def lay_out(
     lanes[0, slots], lanes[1, slots], lanes[2, slots] = owners[order], lengths[order], firsts[order]
     widths = lanes[1].reshape(-1, WARP).max(axis=1, initial=0) if len(slice_tiles) else np.zeros(0, np.int64)
     slice_starts = np.concatenate([[0], np.cumsum(widths * WARP)])
-    layout = Layout(
-        tile, n_tiles, slice_starts, slice_tiles, lanes[0].astype(np.int32), lanes[1].astype(np.int32), lanes[2],
-        np.zeros(0, np.int32), _order(counts, owners[order], np.diff(starts)), int(np.count_nonzero(counts <= 1)),
-        np.zeros(0, np.uint16),
-    )  # fmt: skip
+    rows_ = _order(counts, owners[order], slots, np.diff(starts))
+    lanes_ = lanes[0].astype(np.int32), lanes[1].astype(np.int32), lanes[2], np.zeros(0, np.int32)
+    layout = Layout(tile, n_tiles, slice_starts, slice_tiles, *lanes_, *rows_, np.zeros(0, np.uint16))
     within = np.zeros(max(len(index), 1), np.uint16)
     threads.run(slices.within_tile, ranges, starts, index, tile, within)
     return replace(layout, index=layout.arranged(within, threads), places=within[lanes[2]].astype(np.int32))
 
 
-def _order(pieces: NDArray[np.int64], owners: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Rows of one piece in the order in which these are owned, then those of none, then the others, longest first."""
-    cut = np.flatnonzero(pieces > 1)
-    others = np.flatnonzero(pieces == 0), cut[np.argsort(-lengths[cut], kind="stable")]
-    return np.concatenate([owners[pieces[owners] == 1], *others]).astype(np.int32)
+def _order(
+    pieces: NDArray[np.int64], owners: NDArray[np.int32], lanes: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """`order`, `alone`, `cut_starts` and `cut_lanes` of a layout, by the pieces of each row and who owns each piece."""
+    single, none, cut = pieces[owners] == 1, np.flatnonzero(pieces == 0), np.flatnonzero(pieces > 1)
+    cut = cut[np.argsort(-lengths[cut], kind="stable")]  # those that take long begin first
+    rank = np.zeros(len(pieces), np.int64)
+    rank[cut] = np.arange(len(cut))
+    by_row = np.argsort(rank[owners[~single]], kind="stable")
+    order = np.concatenate([owners[single], none, cut]).astype(np.int32)
+    alone = np.concatenate([lanes[single], np.full(len(none), NOBODY)]).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(pieces[cut])]).astype(np.int32)
+    return order, alone, starts, lanes[~single][by_row].astype(np.int32)
 
 
 def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

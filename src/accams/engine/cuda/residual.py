@@ -12,8 +12,11 @@ from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
 from accams.engine.cuda.pipe import Lane, pinned
 from accams.engine.cuda.side import shift
 from accams.engine.cuda.slots import Slots
+from accams.engine.cuda.sums import Sums, take
 from accams.kernels.sparse import LOW_BITS
+from accams.model.stencils import Labels
 
+AT_A_TIME = 1 << 15  # rows whose sums are fetched together
 Waiting = list[tuple[int, int, tuple[int, int]]]  # slots to be added to the residual, their signs and shapes
 
 
@@ -43,8 +46,7 @@ class Residual:
         self._lanes = [Lane(engine.device, engine.lane_size) for _ in range(2 if engine.lane_size else 0)]
         self._both = self._beginning(like)
         self._sent: NDArray[np.int32] | None = None
-        self._room: dict[tuple[int, int], tuple[Array, Array]] = {}
-        self._nothing = stream.zeros((1, 1), np.int64)
+        self._room: dict[tuple[int, int, bool], Sums] = {}
         self._squares = stream.zeros((self.shape[0], 2), np.int64)
 
     def _beginning(self, like: Residual | None) -> list[Array]:
@@ -85,39 +87,51 @@ class Residual:
             self.waiting[axis].append((slot, -1, self.slots.shapes[slot]))
         self.fresh = [False, False]
 
-    def sums(self, axis: int, slot: int) -> tuple[Array, Array]:
-        """Sums of every row (column) by the clusters of the other axis in a slot, by a pass if needed.
-
-        A line for each cluster; in the order of the layout.
-        """
-        k = self.slots.shapes[slot][1 - axis]
-        if (axis, k) not in self._room:
-            shape = (k, self.shape[axis])
-            self._room[axis, k] = self.stream.zeros(shape, np.int64), self.stream.zeros(shape, np.int64)
-        n, l = self._room[axis, k]
+    def sums(self, axis: int, slot: int) -> Sums:
+        """Sums of every row (column) by the clusters of the other axis in a slot, by a pass if needed."""
+        k, side = self.slots.shapes[slot][1 - axis], self.engine.sides[axis]
+        heavy = side.weighted or (axis == 1 and self.weights is not None)
+        if (axis, k, heavy) not in self._room:
+            self._room[axis, k, heavy] = Sums.empty(side.layout, k, heavy, self.stream)
+        found = self._room[axis, k, heavy]
         if not self.fresh[axis]:
-            self.gather(axis, slot, n, l)
+            self._gather(axis, slot, found)
             self.fresh[axis] = True
+        return found
+
+    def sums_by(self, axis: int, labels: Labels, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sums of every row (column) by any labels of the other axis, some clusters at a time."""
+        n, l = np.empty((2, self.shape[axis], k), np.int64)
+        spare = self.slots.spare
+        for first in range(0, k, MAX_LABELS):
+            width = min(MAX_LABELS, k - first)
+            near = labels.astype(np.int64) - first
+            here = np.where((near >= 0) & (near < width), near, width).astype(np.uint8)
+            self.stream.send(here, self.slots.labels[1 - axis][spare])
+            self.slots.shapes[spare] = (width + (k > width),) * 2  # one more for all others
+            self.fresh[axis] = False
+            found = self.fetch_sums(axis, self.sums(axis, spare))
+            n[:, first : first + width], l[:, first : first + width] = (each[:, :width] for each in found)
+        self.fresh[axis] = False
+        if k > MAX_LABELS:  # only to seed rows of complete matrices
+            self._room = {key: sums for key, sums in self._room.items() if key[1] <= MAX_LABELS}
         return n, l
 
-    def gather(self, axis: int, slot: int, n: Array, l: Array) -> None:
-        """Add what is waiting, and write the sums by the other axis's clusters in this slot into n and l."""
-        waiting, k = self.waiting[axis], n.shape[0]
-        while len(waiting) > (2 if k <= MAX_LABELS else 0):  # three labels share a code
-            self._apply_two(axis)
-        shifts, partners = [shift(axis, *each) for each in waiting], self.weights if axis == 1 else None
-        self.pristine = self.pristine and not shifts
+    def fetch_sums(
+        self, axis: int, sums: Sums, rows: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sums of these rows (columns), or of all, as the CPU has them: a line for each."""
+        rows = np.arange(self.shape[axis]) if rows is None else rows
+        n, l = np.empty((2, len(rows), sums.k), np.int64)
         side = self.engine.sides[axis]
-        where = self.stream, self._both[axis], self._lanes
-        side.gather(*where, self.slots.arrays, slot, shifts, k, partners, n, l)
-        waiting.clear()
-
-    def fetch_sums(self, axis: int, n: Array, l: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sums as the CPU has them: a line for each row (column), in their own order."""
-        spots = self.engine.sides[axis].layout.spots
-        found = (self.stream.fetch(each)[:, spots] for each in (n, l))
-        n_here, l_here = (np.ascontiguousarray(each.T) for each in found)
-        return n_here, l_here
+        for first in range(0, len(rows), AT_A_TIME):
+            some = rows[first : first + AT_A_TIME]
+            there = [self.stream.zeros((len(some), sums.k), np.int64) for _ in (n, l)]
+            what = self.stream.upload(some), side.spots, side.alone, *sums, *there
+            self.stream.spread(take, len(some) * sums.k, *what)
+            here = slice(first, first + len(some))
+            n[here], l[here] = self.stream.fetch(there[0]), self.stream.fetch(there[1])
+        return n, l
 
     def squares(self) -> NDArray[np.float64]:
         """The squared residuals of every row, in squared ticks."""
@@ -157,8 +171,19 @@ class Residual:
             self._apply_two(axis)
 
     def _apply_two(self, axis: int) -> None:
-        waiting, nothing = self.waiting[axis], self._nothing
+        waiting = self.waiting[axis]
         shifts = [shift(axis, *waiting.pop(0)) for _ in range(min(2, len(waiting)))]
         self.pristine = False
         where = self.stream, self._both[axis], self._lanes, self.slots.arrays, self.slots.spare
-        self.engine.sides[axis].gather(*where, shifts, 0, None, nothing, nothing)
+        self.engine.sides[axis].gather(*where, shifts)
+
+    def _gather(self, axis: int, slot: int, sums: Sums) -> None:
+        """Add what is waiting, and write the sums by the other axis's clusters in this slot."""
+        waiting = self.waiting[axis]
+        while len(waiting) > (2 if sums.k <= MAX_LABELS else 0):  # three labels share a code
+            self._apply_two(axis)
+        shifts, partners = [shift(axis, *each) for each in waiting], self.weights if axis == 1 else None
+        self.pristine = self.pristine and not shifts
+        where = self.stream, self._both[axis], self._lanes
+        self.engine.sides[axis].gather(*where, self.slots.arrays, slot, shifts, partners, sums)
+        waiting.clear()

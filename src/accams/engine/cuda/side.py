@@ -15,6 +15,7 @@ from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
 from accams.engine.cuda.layout import WARP, Layout
 from accams.engine.cuda.pipe import Chunk, Lane, chunks_of, pinned
+from accams.engine.cuda.sums import Sums, add_up_bytes, add_up_kernel, threads_per_row
 from accams.errors import InputError
 
 STATIC = 2 * 4 * LARGEST + 1024  # shared memory of `gather` beside its sums and codes
@@ -57,41 +58,52 @@ class Side:
         self.largest = max((chunk.last - chunk.first for chunk in self.chunks), default=0)
         keep = stream.upload if most is None else pinned
         self._unused = stream.zeros(1, np.int32)  # in place of what a kernel does not read
+        self._nothing = stream.zeros((1, 1, 1), np.int64)  # or write
         self._weights = None if weights is None else keep(weights)
         self._index = None if dense else keep(layout.index)
         self._lanes = tuple(stream.upload(each) for each in (layout.slice_starts, layout.owners, layout.lengths))
         self._places = stream.upload(layout.places) if dense else self._unused
-        self._tiles, self.spots = stream.upload(layout.slice_tiles), stream.upload(layout.spots)
-        self.order = stream.upload(layout.order)
+        self._tiles = stream.upload(layout.slice_tiles)
+        self.alone, self.order, self.spots = (
+            stream.upload(each) for each in (layout.alone, layout.order, layout.spots)
+        )
+        self._cut = stream.upload(layout.cut_starts), stream.upload(layout.cut_lanes)
         self._plans: dict[tuple[int, bool], Plan] = {}
         self._lock = Lock()
 
     def gather(
         self, stream: Stream, resid: Array, lanes: list[Lane], stencils: tuple[Array, ...], slot: int,
-        shifts: list[Shift], k: int, partner_weights: Array | None, n: Array, l: Array,
+        shifts: list[Shift], partner_weights: Array | None = None, sums: Sums | None = None,
     ) -> None:  # fmt: skip
-        """Add at most two stencils to the residual, and sum it by the k clusters (if any) of partners in `slot`.
+        """Add at most two stencils to the residual, and sum it by the clusters of partners in `slot` if there is room.
 
         `stencils` are labels of rows and of columns, and templates; `lanes` those by which chunks pass, if they do.
-        The sums have a line for each cluster, with the rows in the order of the layout.
         """
         own, other = stencils[self.axis], stencils[1 - self.axis]
         partnered = partner_weights is not None
-        plan = self._plan(k, k > 0 and (self.weighted or partnered))
-        n_cut = len(self.layout.order) - self.layout.n_whole  # their sums are added to, piece by piece
-        if n_cut and k:
-            stream.spread(kernels.clear, n_cut * k, self.layout.n_whole, n, l)
+        k = 0 if sums is None else sums.k
+        plan = self._plan(k, sums is not None and sums.heavy)
         kinds = {"dense": self.dense, "weighted": self.weighted, "partnered": partnered}
         kernel = kernels.gather_kernel(k, self.axis, plan.threads, len(shifts), **kinds)
         a, b = [*shifts, NONE, NONE][:2]
         partners = partner_weights if partnered else self._unused
-        what = self.layout.tile, own, other, stencils[2], slot, *a, *b, partners, n, l
+        parts = self._nothing if sums is None else sums.parts
+        what = self.layout.tile, own, other, stencils[2], slot, *a, *b, partners, parts
         for (here, chunk, index, values, weights), queues in zip(
             self._each(stream, resid, lanes, write=bool(shifts)), plan.queues, strict=True
         ):
-            lanes_ = *self._lanes, self.spots, self._places, self.layout.n_whole
-            where = *queues, *lanes_, index, chunk.first, values, weights
+            where = *queues, *self._lanes, self._places, index, chunk.first, values, weights
             here.launch(kernel, queues[2].size, plan.threads, plan.shared, *where, *what)
+        if sums is not None:
+            self._add_up(stream, sums)
+
+    def _add_up(self, stream: Stream, sums: Sums) -> None:
+        """Add up the sums of rows that were cut into pieces."""
+        threads = stream.device.threads
+        together = threads_per_row(self.layout, threads)
+        kernel = add_up_kernel(sums.k, threads, together, sums.heavy)
+        blocks = -(-sums.n.shape[1] // (threads // together))
+        stream.launch(kernel, blocks, threads, add_up_bytes(sums.k, threads), *self._cut, *sums)
 
     def squares(self, stream: Stream, resid: Array, lanes: list[Lane], out: Array) -> None:
         """Add the squared residuals of every row to `out`."""

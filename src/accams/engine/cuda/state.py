@@ -15,6 +15,7 @@ from accams.engine.cpu import Order, to_column_order
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.engine import CudaEngine
+from accams.engine.cuda.labels import How, label_bytes, label_kernel, label_threads
 from accams.engine.cuda.programs import Programs
 from accams.engine.cuda.residual import Residual
 from accams.engine.cuda.sheet import Planned, Sheet
@@ -182,7 +183,7 @@ class CudaState(State):
         self._residual.fresh[axis] = False
 
     def sums(self, axis: int) -> Sums:
-        return self._residual.fetch_sums(axis, *self._sums_there(axis))
+        return self._some_sums(axis, None)
 
     def release(self) -> None:
         """The sums stay: they are small beside the residual."""
@@ -269,7 +270,7 @@ class CudaState(State):
     # -- passes -----------------------------------------------------------------------------------------------
 
     def _label(
-        self, how: kernels.How, axis: int, T: NDArray[Any] | None = None, scale: float = 0.0,
+        self, how: How, axis: int, T: NDArray[Any] | None = None, scale: float = 0.0,
         prices: NDArray[np.float64] | None = None, key: tuple[int, int] = (0, 0), *, own: bool = True,
     ) -> Tables:  # fmt: skip
         """New labels by a rule, and the tables, which are waited for; `own`: with the rows' own weights."""
@@ -291,26 +292,19 @@ class CudaState(State):
         return Tables(N.copy(), L.copy(), found[2 * cells : 2 * cells + k].copy(), int(found[2 * cells + k]))
 
     def _launch_label(
-        self, how: kernels.How, axis: int, slot: int, T_slot: int, line: int, turn: int, own: bool = True
+        self, how: How, axis: int, slot: int, T_slot: int, line: int, turn: int, own: bool = True
     ) -> None:
-        n, l = self._residual.sums(axis, slot)
+        sums = self._residual.sums(axis, slot)
         weighted = axis == 0 and own and self._residual.weights is not None
         weights = self._residual.weights if weighted else self._unused
         shape = self._slots.shapes[slot]
         k = shape[axis], shape[1 - axis]
         kind = {"row_weighted": weighted, "uniform_rows": self.uniform and how == "nearest"}
-        kernel = kernels.label_kernel(how, k, axis, self._threads, **kind)
-        blocks = self.engine.device.blocks(self.shape[axis], kernels.label_threads(k))
+        kernel = label_kernel(how, k, axis, self._threads, **kind, heavy=sums.heavy)
+        blocks, side = self.engine.device.blocks(self.shape[axis], label_threads(k)), self.engine.sides[axis]
         given = self._slots.T, T_slot, self._prices, *self._sheet.given, line, turn
-        args = n, l, self.engine.sides[axis].order, weights, *given, self._slots.labels[axis], slot, self._tables
-        self.stream.launch(kernel, blocks, self._threads, kernels.label_bytes(k, self._threads), *args)
-
-    def _sums_there(self, axis: int) -> tuple[Array, Array]:
-        """Sums of every row (column) by the current stencil's clusters of the other axis, on the device."""
-        assert self.current is not None
-        self._settle()
-        self._residual.send_weights(self.row_weights)
-        return self._residual.sums(axis, self.current)
+        args = *sums, side.alone, side.order, weights, *given, self._slots.labels[axis], slot, self._tables
+        self.stream.launch(kernel, blocks, self._threads, label_bytes(k, self._threads), *args)
 
     # -- copies -----------------------------------------------------------------------------------------------
 
@@ -323,14 +317,11 @@ class CudaState(State):
         return list(self.stream.fetch(self._slots.labels[axis][lo:hi]))
 
     def _some_sums(self, axis: int, positions: NDArray[np.int64] | None) -> Sums:
-        """The sums of some rows (columns), or of all."""
-        if positions is None:
-            return self.sums(axis)
-        n, l = self._sums_there(axis)
-        out = [self.stream.zeros((len(positions), n.shape[0]), np.int64) for _ in (n, l)]
-        where = self.stream.upload(positions), self.engine.sides[axis].spots
-        self.stream.spread(steps.take, len(positions) * n.shape[0], *where, n, l, *out)
-        return self.stream.fetch(out[0]), self.stream.fetch(out[1])
+        """The sums of some rows (columns), or of all, by the current stencil's clusters of the other axis."""
+        assert self.current is not None
+        self._settle()
+        self._residual.send_weights(self.row_weights)
+        return self._residual.fetch_sums(axis, self._residual.sums(axis, self.current), positions)
 
     def _cells_there(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, ...]:
         """Cells on the device, and room for predictions; the same ones are asked for sweep after sweep."""
@@ -346,11 +337,8 @@ class CudaState(State):
     def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
         """The sums by any labels of the other axis, as arrays of the CPU."""
         self._settle()
-        self.stream.send(labels.astype(np.uint8), self._slots.labels[1 - axis][self._slots.spare])
-        there = self.stream.zeros(n.T.shape, np.int64), self.stream.zeros(n.T.shape, np.int64)
         self._residual.send_weights(self.row_weights)
-        self._residual.gather(axis, self._slots.spare, *there)
-        n[:], l[:] = self._residual.fetch_sums(axis, *there)
+        n[:], l[:] = self._residual.sums_by(axis, labels, n.shape[1])
 
     def _shift(self, stencil: int, sign: int) -> None:
         raise NotImplementedError("stencils are taken out and put back on the device")

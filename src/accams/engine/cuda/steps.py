@@ -100,16 +100,6 @@ def predict(rows, cols, row_labels, col_labels, T, n, out):
 
 
 @cuda.jit
-def take(rows, spots, n, l, out_n, out_l):
-    """The sums of some rows."""
-    k = n.shape[0]
-    for c in range(cuda.grid(1), rows.size * k, cuda.gridsize(1)):
-        spot = spots[rows[c // k]]
-        out_n[c // k, c % k] = n[c % k, spot]
-        out_l[c // k, c % k] = l[c % k, spot]
-
-
-@cuda.jit
 def zero(table):
     """Set a table to zero."""
     k = table.shape[1]
