@@ -77,7 +77,7 @@ def all_of_them(obs: Observations) -> list[dict[str, Any]]:
             lines.append(_line(f"pass over {name}, {shifts} stencils added", took, moved, 1 if shifts else 2))
 
         def label(axis: int = axis) -> None:
-            state._launch_label("draw", axis, 0, 0, state._sheet.last, 0)
+            state._launch_label("draw", axis, 0, (state._slots.T, *state._desk.given[1:]), state._tables)
 
         lines.append(_line(f"labels of {name}", elapsed(label, stream), sums + obs.shape[axis], 3))
     lines += _small(state)
@@ -88,7 +88,7 @@ def _small(state: Any) -> list[dict[str, Any]]:
     """Kernels that move next to nothing."""
     from accams.engine.cuda import steps
 
-    stream, slots, sheet, line = state.stream, state._slots, state._sheet, state._sheet.last
+    stream, slots, sheet, line = state.stream, state._slots, state._sheet, 0
     told = state._prices, sheet.moved, sheet.gain
     draw = state._tables, K, K, 0, slots.T, slots.counts, 0, state.engine.grid.limit
     threads = state._threads

@@ -78,7 +78,7 @@ def on_gpu(
         sums += clusters * (pieces * (16 if weights else 8) + 16 * cut)
     slots = (n_stencils + SLOTS) * (m + n + 4 * 1024 + 16 * 32)
     per_rating = (0 if complete else 4) + (8 if weights else 0) + 8 * n_chains
-    return OnGpu(engine + n_chains * (slots + sums + 20 * m), per_rating * nnz)
+    return OnGpu(engine + n_chains * (slots + sums + 28 * m), per_rating * nnz)
 
 
 def piece_size(nnz: int, threads: int = THREADS) -> int:

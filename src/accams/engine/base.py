@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,6 +27,7 @@ from accams.errors import InputError
 from accams.kernels import assign, sample
 from accams.kernels.predict import add_at
 from accams.kernels.sparse import MAX_LABELS
+from accams.model.codes import Codes
 from accams.model.stencils import Labels, Stencil, StencilSum, label_type
 from accams.threads import Range, Threads
 
@@ -306,6 +308,10 @@ class State(ABC):
         ]
         both = [None if each is None or first else grid.values(each) for each in self.effects]
         return StencilSum(self.shape, grid.offset, tuple(parts), obs.empty(0), obs.empty(1), *both)
+
+    def codes(self) -> Codes | Future[Codes]:
+        """The same as prediction wants it, in single precision; an engine that works beside Python may be at it yet."""
+        return self.stencils().codes.compact()
 
     def forget_sums(self, axis: int) -> None:
         """The labels of the other axis have changed: sums along this one are out of date."""

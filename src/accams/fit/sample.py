@@ -179,7 +179,8 @@ class Run:
     def draws(self) -> list[Draw]:
         """The draws kept, without those of the burn-in; the present state if there are none."""
         kept = self.keeper.since(self.plan.burn_in(self.sweep))
-        return kept or self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell))
+        found = kept or self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell))
+        return [draw.settled() for draw in found]
 
     def _record(self) -> None:
         watched = [self.probes, self.asked, None if self.validation is None else self.validation.running]
@@ -281,7 +282,7 @@ def _draw(chain: Chain, sweep: int, probable: bool) -> Draw:
     if chain.state.row_weights is not None:
         mass, w = chain.state.engine.row_mass, chain.row_weights()
         weights = (mass @ w / mass.sum() / w).astype(np.float32)
-    return Draw.of(chain.number, sweep, chain.state.stencils(), shares, weights)
+    return Draw(chain.number, sweep, chain.state.codes(), shares, weights)
 
 
 def _numbers(chain: Chain) -> tuple[float, float, float, float, float]:

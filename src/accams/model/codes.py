@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from accams.threads import Threads
 
 THREADS = Threads()  # for predictions: as many as there are cores; none is started before it is needed
 Labels = NDArray[np.unsignedinteger[Any]]
+Stacked = Sequence[Labels] | NDArray[np.uint8]  # one after another, or one line for each stencil
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Codes:
 
     @classmethod
     def of(
-        cls, templates: Sequence[NDArray[np.float32]], labels: tuple[Sequence[Labels], Sequence[Labels]],
+        cls, templates: Sequence[NDArray[np.floating]], labels: tuple[Stacked, Stacked],
         shape: tuple[int, int], unseen: tuple[NDArray[np.int64], NDArray[np.int64]],
         effects: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None], offset: float,
     ) -> Codes:  # fmt: skip
@@ -58,6 +59,10 @@ class Codes:
         widths = np.array([T.shape[1] for T in padded], dtype=np.int64)
         both = [_padded_effects(each, missing) for each, missing in zip(effects, unseen, strict=True)]
         return cls(rows, cols, flat, starts, widths, both[0], both[1], offset)
+
+    def compact(self) -> Codes:
+        """The same with templates in single precision."""
+        return replace(self, flat=self.flat.astype(np.float32))
 
     @property
     def heights(self) -> NDArray[np.int64]:
@@ -128,7 +133,7 @@ def position_pairs(
 
 
 def _padded_codes(
-    labels: Sequence[Labels], size: int, unseen: NDArray[np.int64], ks: Sequence[int], widest: int
+    labels: Stacked, size: int, unseen: NDArray[np.int64], ks: Sequence[int], widest: int
 ) -> tuple[Labels, NDArray[np.int64]]:
     """One line of labels per position and one for position -1, and how many of those seen have each label.
 
@@ -137,9 +142,13 @@ def _padded_codes(
     from accams.kernels.predict import interleave
 
     codes = np.zeros((size + 1, len(labels)), dtype=label_type(widest + 1))
-    if not labels:
+    if not len(labels):
         return codes, np.zeros((0, widest + 1), np.int64)
-    stacked = np.stack([each.astype(codes.dtype, copy=False) for each in labels])
+    stacked = (
+        np.asarray(labels)
+        if isinstance(labels, np.ndarray)
+        else np.stack([each.astype(codes.dtype, copy=False) for each in labels])
+    )
 
     def run(lo: int, hi: int) -> NDArray[np.int64]:
         counts = np.zeros((len(labels), widest + 1), np.int64)

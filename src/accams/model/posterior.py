@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -29,8 +30,8 @@ class Draw:
     ----------
     chain, sweep : int
         Where it comes from.
-    codes : Codes
-        Its labels (one byte each) and templates.
+    made : Codes or Future
+        Its labels (one byte each) and templates, or who is at it: `codes` waits for them.
     row_shares : array or None
         Probabilities of each row's labels in 255ths, to predict with in place of the labels themselves
         (Rao-Blackwell).
@@ -40,15 +41,23 @@ class Draw:
 
     chain: int
     sweep: int
-    codes: Codes
+    made: Codes | Future[Codes]
     row_shares: NDArray[np.uint8] | None = None
     row_noise: NDArray[np.float32] | None = None
 
     @classmethod
     def of(cls, chain: int, sweep: int, stencils: StencilSum, row_shares: Any = None, row_noise: Any = None) -> Draw:
         """A draw from the model as it stands."""
-        codes = replace(stencils.codes, flat=stencils.codes.flat.astype(np.float32))
-        return cls(chain, sweep, codes, row_shares, row_noise)
+        return cls(chain, sweep, stencils.codes.compact(), row_shares, row_noise)
+
+    @property
+    def codes(self) -> Codes:
+        """Its labels and templates."""
+        return self.made.result() if isinstance(self.made, Future) else self.made
+
+    def settled(self) -> Draw:
+        """The same with nobody at it any more."""
+        return replace(self, made=self.codes)
 
     def stencils(self, unseen_rows: NDArray[np.int64], unseen_cols: NDArray[np.int64]) -> StencilSum:
         """The draw as a model of its own."""

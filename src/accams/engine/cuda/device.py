@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config, cuda
-from numba.core.errors import NumbaPerformanceWarning
 from numpy.typing import NDArray
 
 from accams.errors import InputError
@@ -108,6 +107,11 @@ class Stream:
     def zeros(self, shape: int | tuple[int, ...], kind: Any) -> Array:
         return self.upload(np.zeros(shape, kind))
 
+    def room(self, shape: int | tuple[int, ...], kind: Any) -> Array:
+        """An array that nothing has been written to."""
+        with _one_at_a_time:
+            return cuda.device_array(shape, kind, stream=self.handle)
+
     def copied(self, array: Array) -> Array:
         """Another array of the same content."""
         with _one_at_a_time:
@@ -140,6 +144,18 @@ class Stream:
             event.record(other.handle)
             event.wait(self.handle)
 
+    def mark(self) -> Callable[[], None]:
+        """Something to wait with, on any thread, for all that this stream has been given so far."""
+        with _one_at_a_time:
+            event = cuda.event()
+            event.record(self.handle)
+
+        def ready() -> None:
+            cuda.current_context()  # a thread of its own has none yet
+            event.synchronize()
+
+        return ready
+
     def wait(self) -> None:
         """Wait until all work is done."""
         self.handle.synchronize()
@@ -161,7 +177,7 @@ class Stream:
         """A kernel with its blocks, threads and bytes of shared memory; few blocks are no reason for a warning."""
         if (kernel, shape) not in self._ready:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NumbaPerformanceWarning)
+                warnings.simplefilter("ignore")
                 self._ready[kernel, shape] = kernel[shape[0], shape[1], self.handle, shape[2]]
         return self._ready[kernel, shape]
 

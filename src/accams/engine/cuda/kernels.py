@@ -8,12 +8,12 @@ code runs in the simulator.
 from __future__ import annotations
 
 from functools import cache
-from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba import config, cuda, int32, int64, uint16, uint32
+from numba import cuda, int32, int64, uint16, uint32
 
+from accams.engine.cuda.jit import fitted, on_device, part
 from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
 from accams.kernels.sparse import ONE
@@ -28,26 +28,8 @@ KAPPA, SPREAD, SCALE, CONCENTRATION = 0, 1, 2, 3  # numbers of a visit, the last
 WEIGHTS, LABELS, TEMPLATE = 0, 2, 4  # keys of an update, two words each
 
 
-def on_device(function: Any, **replaced: Any) -> Any:
-    """A CPU kernel's function for the device, calling these instead of the functions it names."""
-    plain = function.py_func
-    names = {**plain.__globals__, **replaced}
-    return cuda.jit(device=True)(FunctionType(plain.__code__, names, plain.__name__))
-
-
 mixed = on_device(sample.mixed)
 uniform = on_device(sample.uniform, mixed=mixed)
-
-
-def compiled(threads: int, together: int = 1024) -> Any:
-    """Compile a kernel for blocks of so many threads, as many of which find room on a multiprocessor together.
-
-    Without being told, the compiler leaves room for more, and so for less that is read ahead, or for fewer. Most of
-    the multiprocessor's fast memory is to be shared memory.
-    """
-    if config.ENABLE_CUDASIM:
-        return cuda.jit
-    return cuda.jit(launch_bounds=(threads, max(1, together // threads)), shared_memory_carveout="maxshared")
 
 
 def gather_bytes(k: int, threads: int, tile: int, weighted: bool) -> int:
@@ -75,13 +57,13 @@ def gather_kernel(
     CODES = np.uint32(4 * k * threads * (2 if HEAVY else 1))  # where they begin, in 16-bit words
     STEP = np.uint64(WARP)
 
-    @cuda.jit(device=True)
+    @part
     def fill(templates, T, slot, sign, k_own, k_other, thread):
         for c in range(thread, k_own * k_other, threads):
             a, b = c // k_other, c % k_other
             templates[c] = sign * (T[slot, a, b] if axis == 0 else T[slot, b, a])
 
-    @cuda.jit(device=True)
+    @part
     def add(bins, code, x, w, me):
         bin = (code if shifts == 0 else code & FIELD) * TID_STEP + me
         if HEAVY:
@@ -90,7 +72,7 @@ def gather_kernel(
         elif k > 0:
             bins[bin] += ONE + x
 
-    @cuda.jit(device=True)
+    @part
     def shifted(x, code, templates_a, templates_b, row_a, row_b):
         if shifts > 0:
             x += templates_a[row_a + ((code >> SECOND) & FIELD)]
@@ -98,7 +80,7 @@ def gather_kernel(
             x += templates_b[row_b + (code >> THIRD)]
         return x
 
-    @cuda.jit(device=True)
+    @part
     def weight(weights, place, partner_weights, partner):
         w = np.int64(1)
         if weighted:
@@ -137,7 +119,7 @@ def gather_kernel(
 
     whole_batch, last_batch = batch(False), batch(True)
 
-    @compiled(threads)
+    @fitted(threads)
     def gather(starts, slices, tiles, slice_starts, owners, lengths, places, index, first, resid, weights, tile, own,
                other, T, slot, slot_a, sign_a, own_a, other_a, slot_b, sign_b, own_b, other_b, partner_weights,
                parts):  # fmt: skip

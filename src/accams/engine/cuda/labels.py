@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numba import cuda, float64, int32, int64
 
-from accams.engine.cuda.kernels import LABELS, SCALE, compiled, uniform
+from accams.engine.cuda.jit import fitted, part
+from accams.engine.cuda.kernels import LABELS, SCALE, uniform
 from accams.engine.cuda.layout import NOBODY
 from accams.engine.cuda.sums import unpacked
 
@@ -50,7 +51,7 @@ def label_kernel(
     L_TABLE = N_TABLE + CELLS
     OWN_STEP, OTHER_STEP = (K_OTHER, 1) if axis == 0 else (1, K_OWN)  # of tables in global memory
 
-    @cuda.jit(device=True)
+    @part
     def cheapest(me, T, scale, prices, costs, shared):
         for a in range(K_OWN):
             costs[a] = prices[a]
@@ -70,7 +71,7 @@ def label_kernel(
                 best, lowest = a, costs[a]
         return best
 
-    @cuda.jit(device=True)
+    @part
     def drawn(me, T, scale, prices, odds, shared, key0, key1, i):
         highest = -np.inf
         for a in range(K_OWN):
@@ -92,7 +93,7 @@ def label_kernel(
                 new += 1
         return new
 
-    @cuda.jit(device=True)
+    @part
     def read(parts, n, l, alone, spot, me, shared):
         if spot >= alone.size:
             for b in range(K_OTHER):
@@ -111,14 +112,14 @@ def label_kernel(
             shared[b * STRIDE + me] = mass
             shared[L_ROWS + b * STRIDE + me] = total
 
-    @cuda.jit(device=True)
+    @part
     def before(sizes, a):
         total = 0
         for other in range(a):
             total += sizes[other]
         return total
 
-    @compiled(threads, label_threads(k))
+    @fitted(threads, label_threads(k))
     def label(parts, n, l, alone, order, row_weights, templates, from_slot, prices, numbers, keys, line, turn, labels,
               slot, tables):  # fmt: skip
         shared = cuda.shared.array(0, int64)

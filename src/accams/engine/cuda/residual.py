@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import cuda
 from numpy.typing import NDArray
 
 from accams.engine.cuda import steps
@@ -13,7 +14,6 @@ from accams.engine.cuda.pipe import Lane, pinned
 from accams.engine.cuda.side import shift
 from accams.engine.cuda.slots import Slots
 from accams.engine.cuda.sums import Sums, take
-from accams.kernels.sparse import LOW_BITS
 from accams.model.stencils import Labels
 
 AT_A_TIME = 1 << 15  # rows whose sums are fetched together
@@ -47,7 +47,8 @@ class Residual:
         self._both = self._beginning(like)
         self._sent: NDArray[np.int32] | None = None
         self._room: dict[tuple[int, int, bool], Sums] = {}
-        self._squares = stream.zeros((self.shape[0], 2), np.int64)
+        self._squares = stream.zeros((self.shape[0], 2), np.int64), stream.zeros(self.shape[0], np.float64)
+        self._squares_here: NDArray[np.float64] = cuda.pinned_array(self.shape[0], np.float64)
 
     def _beginning(self, like: Residual | None) -> list[Array]:
         """The data in both orders; copied from another chain that has not begun, if there is one."""
@@ -126,7 +127,7 @@ class Residual:
         side = self.engine.sides[axis]
         for first in range(0, len(rows), AT_A_TIME):
             some = rows[first : first + AT_A_TIME]
-            there = [self.stream.zeros((len(some), sums.k), np.int64) for _ in (n, l)]
+            there = [self.stream.room((len(some), sums.k), np.int64) for _ in (n, l)]
             what = self.stream.upload(some), side.spots, side.alone, *sums, *there
             self.stream.spread(take, len(some) * sums.k, *what)
             here = slice(first, first + len(some))
@@ -136,11 +137,13 @@ class Residual:
     def squares(self) -> NDArray[np.float64]:
         """The squared residuals of every row, in squared ticks."""
         self.apply_waiting(0)
-        out = self._squares
-        self.stream.spread(steps.zero, 2 * self.shape[0], out)
-        self.engine.sides[0].squares(self.stream, self._both[0], self._lanes, out)
-        high, low = self.stream.fetch(out).T.astype(np.float64)
-        return np.asarray(high * 2.0**LOW_BITS + low)
+        parts, out = self._squares
+        self.stream.spread(steps.zero, 2 * self.shape[0], parts)
+        self.engine.sides[0].squares(self.stream, self._both[0], self._lanes, parts)
+        self.stream.spread(steps.joined, self.shape[0], parts, out)
+        self.stream.receive(out, self._squares_here)
+        self.stream.wait()
+        return self._squares_here.copy()
 
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         """Subtract the change of each row's (column's) effect, in both orders."""

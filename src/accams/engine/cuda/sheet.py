@@ -10,8 +10,7 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from accams.engine.cuda.device import Array, Stream
-from accams.engine.cuda.kernels import LABELS, SCALE
-from accams.engine.rules import BlockedVisit, Key
+from accams.engine.rules import BlockedVisit
 
 N_NUMBERS, N_KEYS = 5, 6
 
@@ -35,18 +34,17 @@ class Sheet:
         (line, update, N_KEYS): for weights of clusters, labels and template.
     moved, gain : arrays
         Of each line: row and column labels that changed, and what the template takes off the squared error.
-    last : int
-        The line for updates that are no part of a visit.
+    n_lines, n_updates : int
     """
 
     def __init__(self, n_lines: int, n_updates: int, stream: Stream) -> None:
-        self.stream, self.last, self.n_updates = stream, n_lines, n_updates
-        shapes = (n_lines + 1, N_NUMBERS), (n_lines + 1, n_updates, N_KEYS)
+        self.stream, self.n_lines, self.n_updates = stream, n_lines, n_updates
+        shapes = (n_lines, N_NUMBERS), (n_lines, n_updates, N_KEYS)
         self._numbers: NDArray[np.float64] = cuda.pinned_array(shapes[0], np.float64)
         self._keys: NDArray[np.int64] = cuda.pinned_array(shapes[1], np.int64)
         self._numbers[:], self._keys[:] = 0.0, 0
         self.numbers, self.keys = stream.upload(self._numbers), stream.upload(self._keys)
-        self.moved, self.gain = stream.zeros((n_lines + 1, 2), np.int64), stream.zeros(n_lines + 1, np.float64)
+        self.moved, self.gain = stream.zeros((n_lines, 2), np.int64), stream.zeros(n_lines, np.float64)
 
     @property
     def given(self) -> tuple[Array, Array]:
@@ -62,13 +60,6 @@ class Sheet:
         """Send lines lo .. hi."""
         self.stream.send(self._numbers[lo:hi], self.numbers[lo:hi])
         self.stream.send(self._keys[lo:hi], self.keys[lo:hi])
-
-    def send_one(self, scale: float, key: Key) -> None:
-        """Send what one update needs, which is no part of a visit."""
-        self.stream.wait()  # it may be that the line is still being read
-        self._numbers[self.last, SCALE] = scale
-        self._keys[self.last, 0, LABELS : LABELS + 2] = key
-        self.send(self.last, self.last + 1)
 
     def told(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Labels that changed, and gains, of all lines."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +14,7 @@ from accams.engine import kmeans, seeding
 from accams.engine.base import Random, State, Sums
 from accams.engine.cpu import Order, to_column_order
 from accams.engine.cuda import kernels, steps
+from accams.engine.cuda.desk import Desk
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.engine import CudaEngine
 from accams.engine.cuda.labels import How, label_bytes, label_kernel, label_threads
@@ -20,11 +22,13 @@ from accams.engine.cuda.programs import Programs
 from accams.engine.cuda.residual import Residual
 from accams.engine.cuda.sheet import Planned, Sheet
 from accams.engine.cuda.slots import Copies, Slots
+from accams.engine.cuda.snapshots import Snapshots
 from accams.engine.kmeans import Init
 from accams.engine.rules import Blocked, BlockedVisit, Nearest, Rule, Template
 from accams.engine.tables import Table, Tables, Visited, own_first
 from accams.errors import InputError
 from accams.kernels import sparse
+from accams.model.codes import Codes
 from accams.model.stencils import Labels
 from accams.threads import Range
 
@@ -46,6 +50,7 @@ class CudaState(State):
         self._slots = Slots(self.shape, engine.n_stencils, stream)
         self._residual: Residual = Residual(engine, self._slots, stream, None if like is None else like._residual)
         self._sheet = Sheet(engine.n_stencils, 2, stream)
+        self._desk, self._snapshots = Desk(stream), Snapshots(self._slots, stream)
         self._tables = stream.zeros(2 * kernels.LARGEST + kernels.MAX_LABELS + 1, np.int64)
         self._prices = stream.zeros(kernels.MAX_LABELS, np.float64)
         self._unused = stream.zeros(1, np.int32)  # in place of weights that there are not
@@ -125,7 +130,7 @@ class CudaState(State):
         slot = self.current
         if len(rule.updates) > self._sheet.n_updates:
             self._tell()
-            self._sheet = Sheet(self._sheet.last, len(rule.updates), self.stream)
+            self._sheet = Sheet(self._sheet.n_lines, len(rule.updates), self.stream)
             self._programs.clear()
         if not self._taken_out and rule.T is not self.templates[slot]:
             self._settle()
@@ -185,6 +190,16 @@ class CudaState(State):
     def sums(self, axis: int) -> Sums:
         return self._some_sums(axis, None)
 
+    def codes(self) -> Codes | Future[Codes]:
+        if self.current is not None or not self.templates:
+            return super().codes()
+        self._run_planned()
+        obs, grid = self.engine.observations, self.engine.grid
+        templates = [grid.values(T) for T in self.templates]
+        effects = [None if each is None else grid.values(each) for each in self.effects]
+        more = self.shape, (obs.empty(0), obs.empty(1)), (effects[0], effects[1]), grid.offset
+        return self._snapshots.take(len(templates), lambda both: Codes.of(templates, both, *more).compact())
+
     def release(self) -> None:
         """The sums stay: they are small beside the residual."""
 
@@ -203,7 +218,9 @@ class CudaState(State):
         with suppress(Exception):  # a device that has failed gives no more copies
             self.templates, self.row_labels = [*self.templates], [*self.row_labels]
             self.col_labels = [*self.col_labels]
+        self._snapshots.close()
         del self._programs, self._residual, self._slots, self._sheet, self._tables, self._prices, self._cells
+        del self._desk, self._snapshots
 
     # -- visits -----------------------------------------------------------------------------------------------
 
@@ -230,7 +247,8 @@ class CudaState(State):
         begin = slots.counts, slot, axes[0], k[axes[0]], *sheet.given, line, *told[:2]
         self.stream.launch(steps.first_step, 1, self._threads, 0, *begin)
         for turn, (axis, then) in enumerate(zip(axes, (*axes[1:], -1), strict=True)):
-            self._launch_label("draw", axis, slot, slot, line, turn)
+            given = slots.T, slot, self._prices, *sheet.given, line, turn
+            self._launch_label("draw", axis, slot, given, self._tables)
             draw = self._tables, *k, axis, slots.T, slots.counts, slot, self.engine.grid.limit
             self.stream.launch(steps.next_step, 1, self._threads, 0, *draw, *sheet.given, line, turn, then, *told)
             self._residual.fresh[1 - axis] = False
@@ -279,21 +297,16 @@ class CudaState(State):
         self._counted.discard(self.current)
         self._residual.send_weights(self.row_weights)
         (a, b), k, cells = self.k, self.k[axis], self.k[0] * self.k[1]
-        if T is not None:
-            self._slots.put_template(self._slots.spare, T)
-        all_prices = np.zeros(kernels.MAX_LABELS)
-        all_prices[:k] = 0.0 if prices is None else prices
-        self.stream.send(all_prices, self._prices)
-        self._sheet.send_one(scale, key)
-        self._launch_label(how, axis, self.current, self._slots.spare, self._sheet.last, 0, own)
-        found = self.stream.fetch(self._tables)
-        self.stream.send(np.zeros(self._tables.size, np.int64), self._tables)
+        self._desk.send(T, scale, prices, key)
+        self._launch_label(how, axis, self.current, self._desk.given, self._desk.tables, own)
+        found = self.stream.fetch(self._desk.tables[: 2 * cells + k + 1])
         N, L = found[: 2 * cells].reshape(2, a, b)
-        return Tables(N.copy(), L.copy(), found[2 * cells : 2 * cells + k].copy(), int(found[2 * cells + k]))
+        return Tables(N, L, found[2 * cells : -1], int(found[-1]))
 
     def _launch_label(
-        self, how: How, axis: int, slot: int, T_slot: int, line: int, turn: int, own: bool = True
+        self, how: How, axis: int, slot: int, given: tuple[Any, ...], tables: Array, own: bool = True
     ) -> None:
+        """Start an update of labels: `given` from the template on, as `accams.engine.cuda.labels` reads it."""
         sums = self._residual.sums(axis, slot)
         weighted = axis == 0 and own and self._residual.weights is not None
         weights = self._residual.weights if weighted else self._unused
@@ -302,8 +315,7 @@ class CudaState(State):
         kind = {"row_weighted": weighted, "uniform_rows": self.uniform and how == "nearest"}
         kernel = label_kernel(how, k, axis, self._threads, **kind, heavy=sums.heavy)
         blocks, side = self.engine.device.blocks(self.shape[axis], label_threads(k)), self.engine.sides[axis]
-        given = self._slots.T, T_slot, self._prices, *self._sheet.given, line, turn
-        args = *sums, side.alone, side.order, weights, *given, self._slots.labels[axis], slot, self._tables
+        args = *sums, side.alone, side.order, weights, *given, self._slots.labels[axis], slot, tables
         self.stream.launch(kernel, blocks, self._threads, label_bytes(k, self._threads), *args)
 
     # -- copies -----------------------------------------------------------------------------------------------

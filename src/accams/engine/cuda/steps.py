@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numba import cuda, float64
 
-from accams.engine.cuda.kernels import CONCENTRATION, KAPPA, SPREAD, TEMPLATE, WEIGHTS, mixed, on_device, uniform
+from accams.engine.cuda.jit import kernel, on_device, part
+from accams.engine.cuda.kernels import CONCENTRATION, KAPPA, SPREAD, TEMPLATE, WEIGHTS, mixed, uniform
 from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
 from accams.kernels.sparse import LOW_BITS, LOW_MASK
@@ -25,7 +26,7 @@ block_value = on_device(sample.block_value, normal=normal)
 log_weight = on_device(sample.log_weight, gamma=gamma, uniform=uniform)
 
 
-@cuda.jit
+@kernel
 def remember(rows, cols, T, slot, old):
     """Copy the labels and the template of one slot into another."""
     for i in range(cuda.grid(1), rows.shape[1], cuda.gridsize(1)):
@@ -37,7 +38,7 @@ def remember(rows, cols, T, slot, old):
         T[old, c // width, c % width] = T[slot, c // width, c % width]
 
 
-@cuda.jit(device=True)
+@part
 def draw_weights(counts, slot, axis, k, numbers, keys, line, turn, prices):
     """Log weights of the clusters of one axis, given how many have each label."""
     concentration = numbers[line, CONCENTRATION + axis]
@@ -46,7 +47,7 @@ def draw_weights(counts, slot, axis, k, numbers, keys, line, turn, prices):
         prices[a] = log_weight(counts[slot, axis, a], concentration, key0, key1, a)
 
 
-@cuda.jit
+@kernel
 def first_step(counts, slot, axis, k, numbers, keys, line, prices, moved):
     """Before the first update of a visit: the weights of the clusters it is about. One block."""
     draw_weights(counts, slot, axis, k, numbers, keys, line, 0, prices)
@@ -54,7 +55,7 @@ def first_step(counts, slot, axis, k, numbers, keys, line, prices, moved):
         moved[line, cuda.threadIdx.x] = 0
 
 
-@cuda.jit
+@kernel
 def next_step(tables, k_rows, k_cols, axis, T, counts, slot, limit, numbers, keys, line, turn, next_axis, prices, moved,
               gain):  # fmt: skip
     """After an update: the template given the tables, which are then empty, and weights for the next (unless -1).
@@ -89,7 +90,7 @@ def next_step(tables, k_rows, k_cols, axis, T, counts, slot, limit, numbers, key
         draw_weights(counts, slot, next_axis, k_next, numbers, keys, line, turn + 1, prices)
 
 
-@cuda.jit
+@kernel
 def predict(rows, cols, row_labels, col_labels, T, n, out):
     """The first n stencils together at these cells, in ticks."""
     for p in range(cuda.grid(1), rows.size, cuda.gridsize(1)):
@@ -99,7 +100,7 @@ def predict(rows, cols, row_labels, col_labels, T, n, out):
         out[p] = total
 
 
-@cuda.jit
+@kernel
 def zero(table):
     """Set a table to zero."""
     k = table.shape[1]
@@ -107,11 +108,18 @@ def zero(table):
         table[c // k, c % k] = 0
 
 
+@kernel
+def joined(parts, out):
+    """The two parts of squares together."""
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        out[i] = float(parts[i, 0]) * 2.0**LOW_BITS + float(parts[i, 1])
+
+
 @cache
 def squares_kernel(weighted: bool) -> Any:
     """Adds to out[i] the (weighted) squared residuals of row i in slices [lo, hi), in two parts as the CPU does."""
 
-    @cuda.jit
+    @kernel
     def squares(slice_starts, owners, lengths, first, lo, hi, resid, weights, out):
         for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
             if owners[lane] == NOBODY:
@@ -133,7 +141,7 @@ def squares_kernel(weighted: bool) -> Any:
 def effects_kernel(dense: bool, own: bool) -> Any:
     """Subtracts change[i] from the residuals of every row i in slices [lo, hi), or unless `own` that of partners."""
 
-    @cuda.jit
+    @kernel
     def shift_effects(slice_starts, owners, lengths, first, lo, hi, places, tiles, tile, index, resid, change):
         for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
             place, base = slice_starts[lane // WARP] - first + lane % WARP, np.int64(tiles[lane // WARP]) * tile

@@ -13,6 +13,7 @@ import numpy as np
 from numba import cuda, int64
 
 from accams.engine.cuda.device import Array, Stream
+from accams.engine.cuda.jit import kernel, part
 from accams.engine.cuda.layout import NOBODY, Layout
 from accams.kernels.sparse import HALF
 
@@ -50,7 +51,7 @@ class Sums(NamedTuple):
         return int(self.parts.shape[1])
 
 
-@cuda.jit(device=True)
+@part
 def unpacked(word):
     """Count and sum."""
     count = (word + HALF) >> 44
@@ -75,7 +76,7 @@ def add_up_kernel(k: int, threads: int, together: int, heavy: bool) -> Any:
     STRIDE = threads | 1
     L_PARTS = k * STRIDE
 
-    @cuda.jit
+    @kernel
     def add_up(starts, lanes, parts, n, l):
         shared = cuda.shared.array(0, int64)
         me = cuda.threadIdx.x
@@ -109,7 +110,7 @@ def add_up_kernel(k: int, threads: int, together: int, heavy: bool) -> Any:
     return add_up
 
 
-@cuda.jit
+@kernel
 def take(rows, spots, alone, parts, n, l, out_n, out_l):
     """The sums of some rows, a line for each."""
     k = parts.shape[1]
