@@ -94,15 +94,15 @@ def test_tables_are_added_to(weighted):
 
 def test_distances_keep_the_lower():
     n, sums, _, _ = problem(30, 1, 4)
-    centre, old = np.array([1.0, -2.5, 0.0, 30.0]), np.full(30, 900.0)
-    old[5] = np.inf
+    centres, old = np.array([[1.0, -2.5, 0.0, 30.0], [0.5, 2.0, -9.0, 8.0]]), np.full((2, 30), 900.0)
+    old[0, 5] = np.inf
     out = old.copy()
     spread = np.full(30, np.nan)
     assign.spreads(3, 28, n, sums, spread)
     np.testing.assert_allclose(spread[3:28], twins.distances(n, sums, np.zeros(4))[3:28], rtol=1e-12)
-    assign.distances(3, 28, n, sums, centre, spread, out)
-    expected = np.minimum(old, twins.distances(n, sums, centre))
-    expected[np.r_[0:3, 28:30]] = old[np.r_[0:3, 28:30]]
+    assign.distances(3, 28, n, sums, centres, spread, out)
+    expected = np.minimum(old, [twins.distances(n, sums, centre) for centre in centres])
+    expected[:, np.r_[0:3, 28:30]] = old[:, np.r_[0:3, 28:30]]
     np.testing.assert_allclose(out, expected, rtol=1e-12)
     assert (out < 900.0).any()
     assert (out == 900.0).any()

@@ -55,7 +55,10 @@ def cluster(
 
 def some_points(size: int, generator: np.random.Generator) -> NDArray[np.int64] | None:
     """Points among which the first centres are looked for; None where they are so few that all of them will do."""
-    return None if size <= SEED_POINTS else np.unique(generator.integers(0, size, SEED_POINTS))
+    if size <= SEED_POINTS:
+        return None
+    drawn = np.sort(generator.integers(0, size, SEED_POINTS))  # then np.unique, in a tenth of its time
+    return np.asarray(drawn[np.append(True, drawn[1:] != drawn[:-1])])
 
 
 def centres(
@@ -80,18 +83,15 @@ def centres(
     threads.run(assign.spreads, ranges, n, l, spread)
     distance = spread.copy()
     for a in range(k):
-        best = None
-        for seed in _race(distance, generator, n_trials):
-            centre = np.rint(means(n[seed], l[seed]))
-            after = np.full(len(n), np.inf) if a == 0 else distance.copy()
-            threads.run(assign.distances, ranges, n, l, centre, spread, after)
-            after[seed] = 0.0
-            left = float(after.sum())
-            if best is None or left < best[0]:
-                best = left, centre, after
-        if best is None:
+        seeds = _race(distance, generator, n_trials)
+        if len(seeds) == 0:
             break
-        _, T[a], distance = best
+        tried = np.rint(means(n[seeds], l[seeds]))
+        after = np.repeat(np.full((1, len(n)), np.inf) if a == 0 else distance[None], len(seeds), axis=0)
+        threads.run(assign.distances, ranges, n, l, tried, spread, after)
+        after[np.arange(len(seeds)), seeds] = 0.0
+        best = int(np.argmin(after.sum(axis=1)))
+        T[a], distance = tried[best], after[best]
     return T
 
 

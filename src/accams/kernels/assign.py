@@ -99,13 +99,14 @@ def spreads(lo, hi, n, l, out):
 
 
 @kernel
-def distances(lo, hi, n, l, centre, spread, out):
-    """out[i] = min(out[i], sum_b n[i, b] * (l[i, b] / n[i, b] - centre[b])^2), with the spread of row i given."""
-    for i in range(lo, hi):
-        total = spread[i]
-        for b in range(centre.size):
-            total += centre[b] * (n[i, b] * centre[b] - 2.0 * l[i, b])
-        out[i] = min(out[i], total if total > NOTHING * spread[i] else 0.0)
+def distances(lo, hi, n, l, centres, spread, out):
+    """out[t, i] = min(out[t, i], sum_b n[i, b] * (l[i, b] / n[i, b] - centres[t, b])^2), given the spread of row i."""
+    for t in range(len(centres)):
+        for i in range(lo, hi):
+            total = spread[i]
+            for b in range(centres.shape[1]):
+                total += centres[t, b] * (n[i, b] * centres[t, b] - 2.0 * l[i, b])
+            out[t, i] = min(out[t, i], total if total > NOTHING * spread[i] else 0.0)
 
 
 @kernel
