@@ -1,11 +1,13 @@
 """The cuda engine: planted ratings of Netflix's shape, and smaller ones, beside the cpu engine on all cores.
 
-Every run writes its result into a folder as soon as it is done, and is not repeated: after a time limit, the same
-command goes on. At the end (or with --report) everything that is there is printed as Markdown.
+Every run has a process of its own, writes its result into a folder as soon as it is done, and is not repeated: after a
+time limit, the same command goes on. At the end (or with --report) everything that is there is printed as Markdown.
 
     copy        bandwidth of a copy within the GPU's memory, which passes are compared with
     stages      time and bytes of each kind of kernel, at Netflix's shape
-    netflix     100.5 million ratings, k=10, s=125, three updates a visit, 130 sweeps: the paper's largest model
+    netflix     100.5 million ratings, k=10, s=125, three updates a visit, 130 sweeps: the paper's largest model; first
+                with kernels that may have to be compiled, then with those that were kept on disk, three times
+    netflix-few the same with as many stencils as were planted
     netflix-cpu the same by the cpu engine, for two sweeps
     grid        1 and 10 million ratings, k = 10, 16, 32, s = 50, 125, on both engines
     ml-1m       test error on MovieLens 1M by both engines, three seeds
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +30,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from accams import BayesianACCAMS, Observations
+from accams import BayesianACCAMS, Observations, memory_estimate
 from accams.data.ids import Index
 from accams.data.planted import planted_stencils
 from common import machine, use_local_data
@@ -87,6 +90,7 @@ def fitted(obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in:
         "sampling": times[-1], "first": times[0], "median": float(np.median(each)), "slowest": float(each.max()),
         "sigma": float(np.sqrt(np.mean(np.square(sigmas[burn_in:])))), "rmse": errors[-1],
         "memory": before - least[0] if engine == "cuda" else None, "machine": machine(),
+        "estimate": memory_estimate(obs.shape, obs.nnz, n_stencils=s, n_clusters=k, engine=engine),
     }  # fmt: skip
 
 
@@ -103,9 +107,11 @@ def ml_1m(seed: int, engine: str) -> dict[str, Any]:
 def runs(cache: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every run by its name, in the order of their worth."""
     yield "copy", stages.copy_bandwidth
+    for turn in ("first", "again-0", "again-1", "again-2"):
+        yield f"netflix-{turn}", lambda: fitted(planted("100M", cache), "cuda", 10, 125, 130, 30)
     yield "stages", lambda: stages.all_of_them(planted("100M", cache))
-    yield "netflix", lambda: fitted(planted("100M", cache), "cuda", 10, 125, 130, 30)
     yield "netflix-cpu", lambda: fitted(planted("100M", cache), "cpu", 10, 125, 3, 0)
+    yield "netflix-few", lambda: fitted(planted("100M", cache), "cuda", 10, 10, 130, 30)
     for seed in range(3):
         for engine in ("cuda", "cpu"):
             yield f"ml-1m-{engine}-{seed}", lambda seed=seed, engine=engine: ml_1m(seed, engine)
@@ -125,17 +131,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cache", type=Path, help="folder for planted ratings [--out]")
     parser.add_argument("--only", nargs="+", default=[""], metavar="RUN", help="runs whose names begin so")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--report", action="store_true", help="run nothing")
     given = parser.parse_args()
-    use_local_data()
+    cache: Path = given.cache or given.out
+    if given.one:
+        use_local_data()
+        found = dict(runs(cache))[given.one]()
+        (given.out / f"{given.one}.json").write_text(json.dumps(found, indent=1))
+        return
     given.out.mkdir(parents=True, exist_ok=True)
-    for name, work in runs(given.cache or given.out):
-        path = given.out / f"{name}.json"
-        if given.report or path.is_file() or not name.startswith(tuple(given.only)):
+    for name, _ in runs(cache):
+        if given.report or (given.out / f"{name}.json").is_file() or not name.startswith(tuple(given.only)):
             continue
-        began = perf_counter()
-        path.write_text(json.dumps(work(), indent=1))
-        print(f"{name}: {perf_counter() - began:.0f} s", flush=True)
+        began, here = perf_counter(), ["--out", str(given.out), "--cache", str(cache)]
+        done = subprocess.run([sys.executable, __file__, *here, "--one", name])
+        print(f"{name}: {perf_counter() - began:.0f} s{' (failed)' * bool(done.returncode)}", flush=True)
     print(report(given.out))
 
 

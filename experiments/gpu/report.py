@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from common import table
+
+NETFLIX = {
+    "netflix-first": "GPU, kernels compiled first", "netflix-again": "GPU", "netflix-cpu": "CPU",
+    "netflix-few": "GPU",
+}  # fmt: skip
 
 
 def report(folder: Path) -> str:
@@ -38,17 +43,21 @@ def _stages(found: dict[str, Any]) -> str:
 
 
 def _netflix(found: dict[str, Any]) -> str:
-    gpu, cpu = found.get("netflix"), found.get("netflix-cpu")
-    rows = [
-        [each["engine"], each["sweeps"], f"{each['seconds']:.1f}", f"{each['first']:.1f}", f"{each['median']:.3f}",
-         f"{each['sigma']:.4f}", f"{each['memory'] / each['ratings']:.1f}" if each["memory"] else ""]
-        for each in (gpu, cpu) if each
-    ]  # fmt: skip
+    rows = []
+    for name, what in NETFLIX.items():
+        for run in (each for key, each in found.items() if key.startswith(name)):
+            per_rating = [f"{run[key] / run['ratings']:.1f}" if run["memory"] else "" for key in ("memory", "estimate")]
+            times = f"{run['seconds']:.1f}", f"{run['first']:.1f}", f"{run['median']:.3f}"
+            rows.append([what, run["s"], run["sweeps"], *times, f"{run['sigma']:.4f}", *per_rating])
     if not rows:
         return ""
-    head = ["engine", "sweeps", "fit, s", "first sweep, s", "median of the others, s", "sigma", "GPU bytes per rating"]
-    ratio = f"\n\nOne sweep: {cpu['median'] / gpu['median']:.1f} times faster." if gpu and cpu else ""
-    return table(head, rows) + ratio
+    head = ["", "s", "sweeps", "fit, s", "first sweep, s", "median of the others, s", "sigma", "GPU bytes per rating",
+            "estimated"]  # fmt: skip
+    cpu, gpu = found.get("netflix-cpu"), [each for key, each in found.items() if key.startswith("netflix-again")]
+    if not (cpu and gpu):
+        return table(head, rows)
+    sweep, fit = (median(each[key] for each in gpu) for key in ("median", "seconds"))
+    return table(head, rows) + f"\n\nMedians: {fit:.1f} s a fit, {cpu['median'] / sweep:.1f} times faster a sweep."
 
 
 def _grid(found: dict[str, Any]) -> str:

@@ -64,7 +64,8 @@ def all_of_them(obs: Observations) -> list[dict[str, Any]]:
         residual.apply_waiting(axis)
     lines = []
     for axis, name in enumerate(("rows", "columns")):
-        entries, sums = engine.sides[axis].layout.size, 16 * K * obs.shape[axis]
+        layout = engine.sides[axis].layout
+        entries, sums = layout.size, 8 * K * len(layout.owners)
         for shifts in (0, 2):
 
             def gather(axis: int = axis, shifts: int = shifts) -> None:

@@ -78,7 +78,7 @@ class Case:
             UNUSED if partners is None else partners, parts,
         )  # fmt: skip
         cut = np.full((2, K_OTHER, len(layout.cut_starts) - 1), 7, np.int64)
-        sums.add_up_kernel(K_OTHER, 16, 4, any(heavy))[-(-cut.shape[2] // 4), 16, 0, sums.add_up_bytes(K_OTHER, 16)](
+        sums.add_up_kernel(K_OTHER, 16, 4, any(heavy))[1 + cut.shape[2] // 4, 16, 0, sums.add_up_bytes(K_OTHER, 16)](
             layout.cut_starts, layout.cut_lanes, parts, *cut
         )
         n, l = np.full((2, ROWS, K_OTHER), 7, np.int64)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from threading import RLock
@@ -64,7 +64,8 @@ def find_device() -> Device:
             "install the driver, or use engine='cpu'"
         ) from error
     try:
-        _nothing[1, 1]()
+        with _quietly():
+            _nothing[1, 1]()
     except Exception as error:
         raise InputError(
             f"engine='cuda' cannot compile for this GPU ({_first_line(error)}): update NVIDIA's driver, "
@@ -76,6 +77,14 @@ def find_device() -> Device:
 @cuda.jit
 def _nothing():  # type: ignore[no-untyped-def]
     """A kernel to see whether kernels run at all."""
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the warning that there are few blocks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _first_line(error: Exception) -> str:
@@ -176,8 +185,7 @@ class Stream:
     def _configured(self, kernel: Any, *shape: int) -> Any:
         """A kernel with its blocks, threads and bytes of shared memory; few blocks are no reason for a warning."""
         if (kernel, shape) not in self._ready:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with _quietly():
                 self._ready[kernel, shape] = kernel[shape[0], shape[1], self.handle, shape[2]]
         return self._ready[kernel, shape]
 

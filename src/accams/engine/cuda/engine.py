@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import suppress
 from typing import Any
 
@@ -77,6 +78,7 @@ class CudaEngine(Engine):
         for state in self._states:
             state.free()
         self._states, self.sides = [], []
+        gc.collect()  # compiling leaves circles of frames, which hold what kernels were started with
         with suppress(Exception):  # a device that has failed cannot be asked for anything
             free_unused()
 

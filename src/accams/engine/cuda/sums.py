@@ -59,9 +59,10 @@ def unpacked(word):
 
 
 def threads_per_row(layout: Layout, most: int) -> int:
-    """Threads that add up the pieces of a row: a power of two, about half as many as it has pieces, 32 at most."""
-    pieces = len(layout.cut_lanes) / max(1, len(layout.cut_starts) - 1)
-    return min(32, most, 1 << max(0, int(np.log2(max(pieces, 1.0)))))
+    """Threads that add up the pieces of a row: a power of two, twice as many as it has pieces on average or more, so
+    that nobody waits long for the longest; 32 at most."""
+    pieces = -(-len(layout.cut_lanes) // max(1, len(layout.cut_starts) - 1))
+    return min(32, most, 1 << (2 * pieces - 1).bit_length())
 
 
 def add_up_bytes(k: int, threads: int) -> int:
