@@ -8,7 +8,7 @@ demo: .venv/demo
 	$(BIN)/accams demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests experiments
