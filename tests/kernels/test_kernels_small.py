@@ -8,7 +8,9 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accams.data import transpose
 from accams.kernels import cross, encode, order, predict, refit
+from accams.threads import Threads
 
 
 def test_cross_counts():
@@ -59,16 +61,19 @@ def test_stable_order(keys, seed):
 
 
 @settings(deadline=None, max_examples=30)
-@given(degrees=st.lists(st.integers(0, 6), min_size=1, max_size=10), seed=st.integers(0, 99))
-def test_transposing(degrees, seed):
+@given(
+    degrees=st.lists(st.integers(0, 6), min_size=1, max_size=99),
+    seed=st.integers(0, 99),
+    threads=st.sampled_from([1, 3]),
+)
+def test_transposing(degrees, seed, threads):
     rng = np.random.default_rng(seed)
     starts = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
     cols = np.concatenate([np.sort(rng.permutation(6)[:d]) for d in degrees]).astype(np.uint16)
     values = rng.integers(-99, 99, len(cols)).astype(np.int32)
-    first = np.concatenate([[0], np.cumsum(np.bincount(cols, minlength=6))]).astype(np.int64)
-    rows, moved = np.zeros(len(cols), np.uint16), np.zeros(len(cols), np.int32)
-    order.transpose_pattern(starts, cols, first[:-1].copy(), rows)
-    order.transpose_values(starts, cols, first[:-1].copy(), values, moved)
+    col_starts, rows = transpose.column_order(starts, cols, 6, np.uint16, Threads(threads))
+    moved = transpose.to_column_order(starts, cols, 6, values, Threads(threads))
+    assert col_starts.tolist() == [0, *np.cumsum(np.bincount(cols, minlength=6))]
     twin = twins.transpose(starts, cols, values)
     assert rows.tolist() == [i for _, i, _ in twin]
     assert moved.tolist() == [x for _, _, x in twin]

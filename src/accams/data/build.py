@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from accams.data import transpose
 from accams.data.ids import Index
 from accams.data.weights import to_ticks, weight_step
 from accams.errors import InputError
@@ -185,12 +186,7 @@ def column_order(
     row_starts: NDArray[np.int64], cols: NDArray[Any], shape: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Starts and rows of the same entries sorted by column."""
-    from accams.kernels import order as kernels
-
-    starts = _starts(cols, shape[1])
-    rows = np.empty(len(cols), dtype=index_type(shape[0]))
-    kernels.transpose_pattern(row_starts, cols, starts[:-1].copy(), rows)
-    return starts, rows
+    return transpose.column_order(row_starts, cols, shape[1], index_type(shape[0]))
 
 
 def index_type(size: int) -> type[np.unsignedinteger[Any]]:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data import transpose
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.residual import NONE, ResidualState, Shift
 from accams.engine.tables import Table
-from accams.kernels import order as orders
 from accams.kernels import sparse
 from accams.model.stencils import Labels
 from accams.threads import Range
@@ -33,9 +33,7 @@ class Order:
 
 def to_column_order(obs: Observations, by_row: NDArray[np.int32]) -> NDArray[np.int32]:
     """One number per observation, from row order to column order."""
-    out = np.empty_like(by_row)
-    orders.transpose_values(obs.row_starts, obs.cols, obs.col_starts[:-1].copy(), by_row, out)
-    return out
+    return transpose.to_column_order(obs.row_starts, obs.cols, obs.shape[1], by_row)
 
 
 class CpuEngine(Engine):

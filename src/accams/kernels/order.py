@@ -23,9 +23,21 @@ def stable_order(keys: Ints, order: Ints, slots: NDArray[np.int64], out: Ints) -
 
 
 @kernel
-def transpose_pattern(row_starts: NDArray[np.int64], cols: Ints, slots: NDArray[np.int64], rows: Ints) -> None:
-    """From the columns of each row to the rows of each column (ascending)."""
-    for i in range(row_starts.size - 1):
+def count_columns(lo: int, hi: int, counts: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints) -> None:
+    """Add to counts[j] how many entries of rows [lo, hi) are in column j."""
+    for p in range(row_starts[lo], row_starts[hi]):
+        counts[cols[p]] += 1
+
+
+@kernel
+def transpose_pattern(
+    lo: int, hi: int, slots: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints, rows: Ints
+) -> None:
+    """From the columns of each of the rows [lo, hi) to the rows of each column (ascending).
+
+    `slots[j]` is where the first of them goes in column j; it is used up on the way.
+    """
+    for i in range(lo, hi):
         for p in range(row_starts[i], row_starts[i + 1]):
             j = cols[p]
             rows[slots[j]] = i
@@ -34,10 +46,10 @@ def transpose_pattern(row_starts: NDArray[np.int64], cols: Ints, slots: NDArray[
 
 @kernel
 def transpose_values(
-    row_starts: NDArray[np.int64], cols: Ints, slots: NDArray[np.int64], values: Ints, out: Ints
+    lo: int, hi: int, slots: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints, values: Ints, out: Ints
 ) -> None:
-    """Copy `values`, one per observation in row order, into column order."""
-    for p in range(row_starts[-1]):
+    """Copy `values`, one per observation in row order, of rows [lo, hi) into column order; `slots` likewise."""
+    for p in range(row_starts[lo], row_starts[hi]):
         j = cols[p]
         out[slots[j]] = values[p]
         slots[j] += 1
