@@ -13,7 +13,8 @@ import accams
 from accams.cli.main import app
 
 COMMANDS = (
-    "demo", "fit", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "compress", "doctor",
+    "demo", "fit", "ingest", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "compress",
+    "doctor",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from accams.cli.fit import fit
 from accams.cli.options import (
     Col,
     Data,
+    Duplicates,
     Json,
     Likeness,
     Model,
@@ -26,6 +27,9 @@ from accams.cli.options import (
     Std,
     Titles,
     Value,
+    Weight,
+    Zeros,
+    ZeroWeight,
 )
 from accams.cli.values import read
 from accams.errors import AccamsError
@@ -51,6 +55,34 @@ def demo(
 
 
 app.command()(fit)
+
+
+@app.command()
+def ingest(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="Tables of text or Parquet, plain or .gz; patterns like 'ratings-*.csv'."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The store: a folder that is not there yet.")],
+    row: Row = None,
+    col: Col = None,
+    value: Value = None,
+    weight: Weight = None,
+    duplicates: Duplicates = "error",
+    zeros: Zeros = "missing",
+    zero_weight: ZeroWeight = 1.0,
+    memory: Annotated[str, typer.Option(help="How much memory may be used, such as 4GiB.")] = "2GiB",
+) -> None:
+    """Make a store of ratings that may be larger than memory; [bold]accams fit ratings.store[/] takes it like a file.
+
+    For example: [bold]accams ingest 'ratings-*.parquet' -o ratings.store[/]. A run that was stopped goes on from where
+    it was when the same command is given again.
+    """
+    allowed = read("memory", memory)
+    from accams.cli.ingesting import ingest_files
+
+    names = {"row": row, "col": col, "value": value, "weight": weight, "time": None}
+    ingest_files(sources, output, names, duplicates, zeros, zero_weight, allowed)
 
 
 @app.command()

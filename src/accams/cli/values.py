@@ -133,6 +133,7 @@ READERS: dict[str, Reader] = {
     "clusters": clusters,
     "effects": word,
     "learning_rate": number_or("auto"),
+    "memory": whole_bytes,
     "memory_limit": size,
     "noise": number_or("calibrated", "sampled"),
     "quantiles": quantiles,

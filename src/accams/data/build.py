@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any
 
@@ -35,7 +36,7 @@ def from_entries(
         raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
     _check_values(x, i, j, row_index, col_index)
     if w is not None:
-        i, j, x, w, t = _check_weights(i, j, x, w, t)
+        i, j, x, w, t = check_weights(i, j, x, w, t)
     m, n = _shape(shape, i, j, row_index, col_index)
 
     row_index = row_index or Index(None, m)
@@ -44,16 +45,9 @@ def from_entries(
     i, j, x = i[order], j[order], x[order]
     w = None if w is None else w[order]
     t = None if t is None else t[order]
-    again = np.flatnonzero((i[1:] == i[:-1]) & (j[1:] == j[:-1])) + 1
-    if len(again):
-        if duplicates == "error":
-            p = again[0]
-            raise InputError(
-                f"row {_id_at(row_index, i[p])} and column {_id_at(col_index, j[p])} come together more than once "
-                f"(values {x[p - 1]:g} and {x[p]:g}; {len(again):,} such pairs): "
-                "pass duplicates='mean', 'last' or 'sum'"
-            )
-        i, j, x, w, t = _merge(i, j, x, w, t, again, duplicates)
+    entries = len(i)
+    i, j, x, w, t = without_duplicates(i, j, x, w, t, duplicates, row_index, col_index)
+    if len(i) < entries:
         row_starts = _starts(i, m)
     blanks = None if len(j) == m * n else blanks  # without blanks they need no weight
     step = weight_step(x, w, blanks, m * n)
@@ -69,6 +63,23 @@ def from_entries(
         "times": t,
         "blank_weight": blanks,
     }
+
+
+def without_duplicates(
+    i: Any, j: Any, x: Any, w: Any, t: Any, duplicates: str, row_index: Index, col_index: Index
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Entries that are sorted by row and column, each pair once."""
+    again = np.flatnonzero((i[1:] == i[:-1]) & (j[1:] == j[:-1])) + 1
+    if len(again) == 0:
+        return i, j, x, w, t
+    if duplicates == "error":
+        p = again[0]
+        raise InputError(
+            f"row {_id_at(row_index, i[p])} and column {_id_at(col_index, j[p])} come together more than once "
+            f"(values {x[p - 1]:g} and {x[p]:g}; {len(again):,} such pairs): "
+            "pass duplicates='mean', 'last' or 'sum'"
+        )
+    return _merge(i, j, x, w, t, again, duplicates)
 
 
 def from_table(
@@ -196,13 +207,25 @@ def index_type(size: int) -> type[np.unsignedinteger[Any]]:
 
 def narrow(x: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
     """`x` in the narrowest float type whose rounding is below the grid that fitting uses (2^-22 of the range)."""
-    allowed = (float(x.max()) * 2.0**-24) - (float(x.min()) * 2.0**-24)
-    for dtype in (np.float16, np.float32):
-        with np.errstate(over="ignore"):
-            short: NDArray[np.floating[Any]] = x.astype(dtype)
-        if np.all(np.abs(short.astype(np.float64) - x) <= (allowed if dtype == np.float32 else 0.0)):
-            return short
-    return x
+    return x.astype(narrowest(lambda: [x]), copy=False)
+
+
+def narrowest(pieces: Callable[[], Iterable[NDArray[np.float64]]]) -> type[np.floating[Any]]:
+    """The type of `narrow` for a vector that comes in pieces, as often as they are asked for."""
+    low, high = np.inf, -np.inf
+    for x in pieces():
+        low, high = min(low, float(x.min())), max(high, float(x.max()))
+    allowed = high * 2.0**-24 - low * 2.0**-24
+    for dtype, most in ((np.float16, 0.0), (np.float32, allowed)):
+        if all(_is_within(x, dtype, most) for x in pieces()):
+            return dtype
+    return np.float64
+
+
+def _is_within(x: NDArray[np.float64], dtype: type[np.floating[Any]], most: float) -> bool:
+    with np.errstate(over="ignore"):
+        short = x.astype(dtype)
+    return bool(np.all(np.abs(short.astype(np.float64) - x) <= most))
 
 
 def numbers(raw: ArrayLike, name: str, missing: bool = False) -> NDArray[np.float64]:
@@ -258,7 +281,7 @@ def _check_values(
         raise InputError(f"the value at row {row}, column {col} {what}")
 
 
-def _check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tuple[Any, Any, Any, Any, Any]:
+def check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tuple[Any, Any, Any, Any, Any]:
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         p = int(np.argmax(bad))

@@ -187,15 +187,29 @@ class Observations:
 
         The file may be plain, gzipped, or inside a .zip (``ratings.zip``, or ``ratings.zip/folder/ratings.dat``
         to choose a member). Columns are recognised or named as in `from_frame`; without a header line they are
-        row, column, value and (if there is a fourth) time.
+        row, column, value and (if there is a fourth) time. The folder of a store is opened as by `open`.
         """
-        from accams.data import readers
+        from accams.data import readers, store
 
+        if store.is_store(Path(path)):
+            if any(name is not None for name in (row, col, value, weight, time)):
+                raise InputError(f"{path} is a store: its columns were named when it was made")
+            return cls.open(path)
         return cls(
             **readers.read(
                 Path(path), row, col, value, weight, time, duplicates, build.blank_weight(zeros, zero_weight)
             )
         )
+
+    @classmethod
+    def open(cls, path: str | Path, *, verify: bool = True) -> Observations:
+        """A store that `accams ingest` has made, larger than memory if need be: its files are mapped, not read.
+
+        With `verify`, every byte is read once and compared with its checksum.
+        """
+        from accams.data import store
+
+        return cls(**store.read(Path(path), verify=verify))
 
     # -- looking at one -------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +77,41 @@ def read_pairs(
         return rows, cols, (entries["columns"].row, entries["columns"].col)
 
 
-def _text(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool = False) -> dict[str, Any]:
+class How(NamedTuple):
+    """What is done with a table: where it is opened, how it is looked over, and what is taken from it."""
+
+    connect: Callable[[Path], AbstractContextManager[Any]]
+    survey: Callable[[Any, scan.Table], dict[str, int]]
+    take: Callable[[Any, scan.Table, dict[str, int]], Any]
+
+
+def _in_memory() -> How:
+    return How(scan.connect, scan.survey, scan.fetch)
+
+
+def each_table(
+    path: Path, names: Names, blanks: float | None, connect: Callable[[Path], AbstractContextManager[Any]],
+    take: Callable[[Any, scan.Table, dict[str, int]], None],
+) -> None:  # fmt: skip
+    """Look a table over, and have `take` take what it wants of the view ``lines``, which has no faults."""
+
+    def taken(con: Any, table: scan.Table, counts: dict[str, int]) -> dict[str, Any]:
+        take(con, table, counts)
+        return {}
+
+    with open_file(Path(path)) as file, _naming(file.name):
+        if file.format in ("npz", "npy"):
+            raise InputError("a store is made of text or Parquet, not of a matrix")
+        (_text if file.format == "text" else _parquet)(file, names, blanks, how=How(connect, scan.count, taken))
+
+
+def _text(
+    file: DataFile, asked: Names, blanks: float | None, only_pairs: bool = False, how: How | None = None
+) -> dict[str, Any]:
     """Entries of a text table: as UTF-8 first, then Latin-1; with equal ends of lines first, then mixed."""
     import duckdb
 
-    file = as_utf8(file)
+    how, file = how or _in_memory(), as_utf8(file)
     layout = sniff(file, asked.values(), needs_value=blanks is None)
     unknown = [name for name in asked.values() if name is not None and name not in layout.names]
     if unknown and not layout.has_header:
@@ -94,8 +124,8 @@ def _text(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool =
     while True:
         table = _text_table(file.path, layout, columns, strict)
         try:
-            with scan.connect(file.scratch) as con:
-                return _entries(con, file, table, columns, asked, layout)
+            with how.connect(file.scratch) as con:
+                return _entries(con, file, table, columns, asked, layout, how)
         except duckdb.Error as error:
             message = str(error)
         if not is_utf8(file.path):
@@ -107,28 +137,31 @@ def _text(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool =
             strict = False
 
 
-def _parquet(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool = False) -> dict[str, Any]:
+def _parquet(
+    file: DataFile, asked: Names, blanks: float | None, only_pairs: bool = False, how: How | None = None
+) -> dict[str, Any]:
     """Entries of a Parquet file."""
     import duckdb
 
+    how = how or _in_memory()
     try:
-        with scan.connect(file.scratch) as con:
+        with how.connect(file.scratch) as con:
             relation = f"read_parquet({_quoted(str(file.path))}, file_row_number = true)"
             described = con.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
             types = {str(name): str(kind) for name, kind, *_ in described if name != "file_row_number"}
             columns = _columns(tuple(types), asked, blanks, only_pairs)
             table = _parquet_table(con, relation, types, columns)
-            return _entries(con, file, table, columns, asked, None)
+            return _entries(con, file, table, columns, asked, None, how)
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{file.name} is damaged, cut off or not a Parquet file ({reason}): get it again") from None
 
 
 def _entries(
-    con: Any, file: DataFile, table: scan.Table, columns: Columns, asked: Names, layout: Layout | None
+    con: Any, file: DataFile, table: scan.Table, columns: Columns, asked: Names, layout: Layout | None, how: How
 ) -> dict[str, Any]:
     """Check and fetch a table; say where it is wrong."""
-    counts = scan.survey(con, table)
+    counts = how.survey(con, table)
     if counts.get("bad_time") and asked["time"] is None:  # a column that is only called so
         table = replace(table, cells={role: cell for role, cell in table.cells.items() if role != "time"})
         counts = {name: count for name, count in counts.items() if name != "times"}
@@ -139,7 +172,7 @@ def _entries(
         _blame_entry(con, file, table, columns, bad)
     elif bad and layout is not None:
         _blame_line(con, file, table, columns, bad, layout)
-    return {**scan.fetch(con, table, counts), "columns": columns}
+    return {**how.take(con, table, counts), "columns": columns}
 
 
 def _text_table(path: Path, layout: Layout, columns: Columns, strict: bool) -> scan.Table:

@@ -61,16 +61,17 @@ class Table:
 
 
 @contextmanager
-def connect(scratch: Path) -> Iterator[Any]:
-    """A database in memory that spills to `scratch`, stays silent and never downloads."""
+def connect(scratch: Path, database: str = ":memory:", more: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A database (in memory, unless it is named) that spills to `scratch`, stays silent and never downloads."""
     import duckdb
 
     config = {
         "temp_directory": str(scratch),
         "autoinstall_known_extensions": "false",
         "preserve_insertion_order": "true",
+        **(more or {}),
     }
-    con = duckdb.connect(":memory:", config=config)
+    con = duckdb.connect(database, config=config)
     try:
         con.execute("SET enable_progress_bar = false")
         yield con
@@ -80,6 +81,26 @@ def connect(scratch: Path) -> Iterator[Any]:
 
 def survey(con: Any, table: Table) -> dict[str, int]:
     """Scan the table once: collect the distinct ids, and count the lines and the faults of each role."""
+    counts = _counts(con, table)
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in counts.items())
+    con.execute(
+        f'CREATE OR REPLACE TEMP TABLE found AS SELECT "row", "col", grouping("row") AS axis, {columns} '
+        'FROM lines GROUP BY GROUPING SETS (("row"), ("col"))'
+    )
+    sums = ", ".join(f"coalesce(sum({name}), 0)::BIGINT" for name in counts)
+    values = con.execute(f"SELECT {sums} FROM found WHERE axis = 0").fetchone()
+    return dict(zip(counts, values, strict=True))
+
+
+def count(con: Any, table: Table) -> dict[str, int]:
+    """Scan the table once and count the lines and the faults of each role."""
+    counts = _counts(con, table)
+    values = con.execute(f"SELECT {', '.join(counts.values())} FROM lines").fetchone()
+    return dict(zip(counts, values, strict=True))
+
+
+def _counts(con: Any, table: Table) -> dict[str, str]:
+    """Make a view of the table's cells; what is to be counted in it."""
     cells = ", ".join(f'{cell} AS "{role}"' for role, cell in table.cells.items())
     con.execute(
         f"CREATE OR REPLACE TEMP VIEW lines AS SELECT {cells}, {table.uneven} AS uneven, "
@@ -96,14 +117,7 @@ def survey(con: Any, table: Table) -> dict[str, int]:
             if table.times_are_numbers
             else "0"
         )
-    columns = ", ".join(f"{sql} AS {name}" for name, sql in counts.items())
-    con.execute(
-        f'CREATE OR REPLACE TEMP TABLE found AS SELECT "row", "col", grouping("row") AS axis, {columns} '
-        'FROM lines GROUP BY GROUPING SETS (("row"), ("col"))'
-    )
-    sums = ", ".join(f"coalesce(sum({name}), 0)::BIGINT" for name in counts)
-    values = con.execute(f"SELECT {sums} FROM found WHERE axis = 0").fetchone()
-    return dict(zip(counts, values, strict=True))
+    return counts
 
 
 def first_faults(con: Any, table: Table, roles: Sequence[str]) -> list[tuple[str, int, str | None]]:
@@ -124,11 +138,11 @@ def fetch(con: Any, table: Table, counts: Mapping[str, int]) -> dict[str, Any]:
     columns = {role: ids[role].sql for role in ids}
     columns |= {role: f'CAST("{role}" AS DOUBLE)' for role in ("value", "weight") if role in table.cells}
     if counts.get("times"):
-        columns["time"] = _time_sql(table, counts)
+        columns["time"] = time_sql(table, counts)
     wanted = ", ".join(f'{sql} AS "{role}"' for role, sql in columns.items())
     arrays = con.execute(f"SELECT {wanted} FROM lines").fetchnumpy()
     if "time" in arrays:
-        arrays["time"] = _unmasked(arrays["time"])
+        arrays["time"] = unmasked(arrays["time"])
     for role, each in ids.items():
         arrays[role] = each.positions(arrays[role])
     return {**arrays, "row_index": ids["row"].index, "col_index": ids["col"].index}
@@ -176,13 +190,14 @@ def whole_or_text(cell: str, kind: str) -> tuple[str, str]:
     return text, "?" if kind in ("UBIGINT", "HUGEINT", "UHUGEINT") else "VARCHAR"
 
 
-def _time_sql(table: Table, counts: Mapping[str, int]) -> str:
+def time_sql(table: Table, counts: Mapping[str, int]) -> str:
+    """SQL of the times: whole numbers if all are, else fractions or timestamps."""
     if not table.times_are_numbers:
         return 'CAST(CAST("time" AS TIMESTAMPTZ) AS TIMESTAMP)'
     return 'CAST("time" AS BIGINT)' if counts["whole_times"] == counts["times"] else 'CAST("time" AS DOUBLE)'
 
 
-def _unmasked(times: NDArray[Any]) -> NDArray[Any]:
+def unmasked(times: NDArray[Any]) -> NDArray[Any]:
     """Missing times as NaN or NaT."""
     if not isinstance(times, np.ma.MaskedArray):
         return times

@@ -1,0 +1,51 @@
+"""`accams ingest`: from tables to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from glob import glob
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from accams.data import build
+from accams.data.ingest import ingest
+from accams.data.observations import Observations
+from accams.errors import MissingDataError
+from accams.model.size import bytes_text
+
+
+def ingest_files(
+    sources: Sequence[Path], output: Path, names: dict[str, str | None], duplicates: str, zeros: str,
+    zero_weight: float, memory: int,
+) -> None:  # fmt: skip
+    """Make a store and say what it holds."""
+    began, console = perf_counter(), Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("ingesting", total=1.0)
+
+        def told(what: str, share: float) -> None:
+            progress.update(task, description=what, completed=share)
+
+        blanks = build.blank_weight(zeros, zero_weight)
+        ingest(_expanded(sources), output, names, duplicates, blanks, memory=memory, told=told)
+    size = sum(each.stat().st_size for each in output.iterdir())
+    found = Observations.open(output, verify=False)
+    Console().print(f"{found}\n{output} ({bytes_text(size)}) in {perf_counter() - began:.1f} s", highlight=False)
+
+
+def _expanded(sources: Sequence[Path]) -> list[Path]:
+    """Files, with patterns like ratings-*.csv replaced by what they stand for."""
+    found = list[Path]()
+    for each in sources:
+        if each.exists() or not any(sign in str(each) for sign in "*?["):
+            found.append(each)
+            continue
+        matches = sorted(glob(str(each.expanduser())))
+        if not matches:
+            raise MissingDataError(f"no file is called like {each}")
+        found += map(Path, matches)
+    return found

@@ -1,0 +1,293 @@
+"""From tables of any size to a store, in bounded memory: duckdb sorts on disk, and the rest goes block by block.
+
+What has been done stays in a folder beside the store until it is complete: a run that was stopped goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data import build, readers, scan, store
+from accams.data.by_column import by_column
+from accams.data.ids import Index
+from accams.data.weights import to_ticks, weight_step
+from accams.errors import AccamsError, InputError
+
+MEMORY = 2 << 30  # bytes
+LEAST = 256 << 20
+PER_ENTRY = 256  # bytes that an entry takes while its block is worked on, with room to spare
+Told = Callable[[str, float], None]  # what is being done, and how much of it is
+
+
+def ingest(
+    sources: Sequence[Path], out: Path, names: dict[str, str | None], duplicates: str = "error",
+    blanks: float | None = None, *, memory: int = MEMORY, told: Told = lambda what, share: None,
+) -> None:  # fmt: skip
+    """Make a store of one table, or of several that belong together.
+
+    Parameters
+    ----------
+    sources : paths
+        Tables of text or Parquet, as `accams.data.readers.read` takes them; all have the same kinds of ids.
+    out : path
+        A folder that is not there yet.
+    names : dict
+        Columns by their roles (row, col, value, weight, time); None for those to recognise.
+    memory : int
+        Bytes that may be used, about.
+    told : callable
+        Is told what is being done.
+    """
+    if out.exists():
+        raise InputError(f"{out} is there already: remove it, or name another")
+    if memory < LEAST:
+        raise InputError(f"ingesting needs at least {LEAST >> 20} MiB of memory")
+    files = [_source(each) for each in sources]
+    folder = out.with_name(out.name + ".partial")
+    asked = {"files": files, "names": names, "duplicates": duplicates, "blanks": blanks}
+    _begin(folder, json.loads(json.dumps(asked)))
+    with _cleared_after_errors(folder, out), _database(folder, memory) as con:
+        work = _Work(con, folder, duplicates, blanks, max(1, memory // PER_ENTRY), told)
+        work.read([Path(each["path"]) for each in files], names)
+        work.sort()
+        work.write()
+    for scratch in ("work.duckdb", "work.duckdb.wal", "asked.json"):
+        (folder / scratch).unlink(missing_ok=True)
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    folder.rename(out)
+
+
+def _source(path: Path) -> dict[str, Any]:
+    """A file as it is now: one that has changed since is another."""
+    found = path.expanduser().absolute()
+    about = found.stat() if found.exists() else None
+    return {"path": str(found), "bytes": about and about.st_size, "changed": about and about.st_mtime_ns}
+
+
+def _begin(folder: Path, asked: dict[str, Any]) -> None:
+    """A folder for what is done on the way; what another run with the same sources has done stays."""
+    known = folder / "asked.json"
+    if known.is_file() and json.loads(known.read_text()) != asked:
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    known.write_text(json.dumps(asked))
+
+
+@contextmanager
+def _cleared_after_errors(folder: Path, out: Path) -> Iterator[None]:
+    """Leave nothing behind where there is no room for it, or where the data is at fault."""
+    import duckdb
+
+    try:
+        yield
+    except AccamsError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
+        raise InputError(
+            f"{out} cannot be written ({reason}): it needs some 60 bytes per observation on disk while it is made; "
+            "free some space, or allow more memory"
+        ) from None
+
+
+@contextmanager
+def _database(folder: Path, memory: int) -> Iterator[Any]:
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    config = {"memory_limit": f"{memory // 2 >> 20}MiB"}
+    with scan.connect(scratch, str(folder / "work.duckdb"), config) as con:
+        yield con
+
+
+@contextmanager
+def _followed(con: Any, what: str, told: Told) -> Iterator[None]:
+    """Tell how far duckdb is, from time to time."""
+    told(what, 0.0)
+    done = Event()
+
+    def follow() -> None:
+        while not done.wait(0.5):
+            share = con.query_progress()
+            if share > 0:
+                told(what, min(share, 100.0) / 100.0)
+
+    thread = Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+class _Work:
+    """The steps, each of which knows whether it has been done."""
+
+    def __init__(self, con: Any, folder: Path, duplicates: str, blanks: float | None, block: int, told: Told) -> None:
+        self.con, self.folder, self.duplicates, self.blanks, self.block = con, folder, duplicates, blanks, block
+        self.told = told
+        con.execute("CREATE TABLE IF NOT EXISTS done (step VARCHAR)")
+
+    def read(self, files: Sequence[Path], names: dict[str, str | None]) -> None:
+        """All lines of all files into one table."""
+        if self._is_done("sorted"):
+            return
+        known = {name for (name,) in self.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        read = self.con.execute("SELECT DISTINCT file FROM raw").fetchall() if "raw" in known else []
+        for number, path in enumerate(files):
+            if (number,) not in read:
+                take, of = partial(self._take, number), f" {number + 1} of {len(files)}" if len(files) > 1 else ""
+                with _followed(self.con, f"reading{of}", self.told):
+                    readers.each_table(path, names, self.blanks, self._connected, take)
+
+    def sort(self) -> None:
+        """Ids by their positions, and all entries by row and column."""
+        if self._is_done("sorted"):
+            return
+        for side in ("row", "col"):
+            whole = "coalesce(CAST(TRY_CAST(id AS BIGINT) AS VARCHAR) = CAST(id AS VARCHAR), false)"
+            self.con.execute(
+                f"CREATE OR REPLACE TABLE {side}_ids AS WITH found AS (SELECT DISTINCT {side}_id AS id FROM raw), "
+                f"kind AS (SELECT bool_and({whole}) AS whole FROM found) SELECT id, whole, row_number() OVER "
+                "(ORDER BY CASE WHEN whole THEN TRY_CAST(id AS BIGINT) END, id) - 1 AS pos FROM found, kind"
+            )
+        with _followed(self.con, "sorting", self.told):
+            self.con.execute(
+                "CREATE OR REPLACE TABLE entries AS SELECT row_ids.pos AS i, col_ids.pos AS j, value, weight, time "
+                "FROM raw JOIN row_ids ON row_ids.id = row_id JOIN col_ids ON col_ids.id = col_id "
+                "ORDER BY i, j, raw.rowid"
+            )
+        self._done("sorted")
+        self.con.execute("DROP TABLE raw")
+
+    def write(self) -> None:
+        """The files of the store."""
+        row_index, col_index = self._index("row"), self._index("col")
+        m, n = len(row_index), len(col_index)
+        files = store.write_ids(self.folder, "row", row_index) | store.write_ids(self.folder, "col", col_index)
+        columns, kinds = self._by_row(row_index, col_index)
+        files |= columns
+        blanks = None if files["cols"]["size"] == m * n else self.blanks
+        step = self._weights(files, blanks, m * n)
+        self._values(files)
+        self.told("by column", 0.0)
+        files |= by_column(self.folder, (m, n), self.block, lambda share: self.told("by column", share))
+        for name in kinds:
+            (self.folder / f"{name}.npy").unlink()
+        store.write_manifest(self.folder, files, shape=[m, n], weight_step=step, blank_weight=blanks)
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def _by_row(self, row_index: Index, col_index: Index) -> tuple[dict[str, Any], list[str]]:
+        """Row starts, columns and what else there is of each entry, in row order; the latter as it came."""
+        m = len(row_index)
+        counts = np.zeros(m, np.int64)
+        found = self.con.execute("SELECT i, count(*) AS size FROM entries GROUP BY i").fetchnumpy()
+        counts[found["i"]] = found["size"]
+        present = self.con.execute("SELECT count(weight) > 0, count(time) > 0 FROM entries").fetchone()
+        more = [name for name, there in zip(("weight", "time"), present, strict=True) if there]
+        cols = store.Column(self.folder / "cols.npy", build.index_type(len(col_index)))
+        other: dict[str, store.Column] = {}
+        ends, written = np.cumsum(counts), [np.zeros(1, np.int64)]
+        cuts = np.unique(np.searchsorted(ends, np.arange(self.block, ends[-1], self.block)) + 1)
+        for lo, hi in pairwise([0, *cuts[cuts < m].tolist(), m]):
+            self.told("by row", ends[lo - 1] / ends[-1] if lo else 0.0)
+            part = self._part(lo, hi, more, row_index, col_index)
+            cols.append(part["j"])
+            written.append(np.bincount(part["i"] - lo, minlength=hi - lo))
+            for name in ("value", *more):
+                if name not in other:
+                    other[name] = store.Column(self.folder / f"raw_{name}.npy", part[name].dtype)
+                other[name].append(part[name])
+        files = {"cols": cols.close()}
+        for each in other.values():
+            each.close()
+        files["row_starts"] = store.write(self.folder / "row_starts.npy", np.cumsum(np.concatenate(written)))
+        return files, [f"raw_{name}" for name in other]
+
+    def _part(self, lo: int, hi: int, more: list[str], row_index: Index, col_index: Index) -> dict[str, NDArray[Any]]:
+        """The entries of rows lo .. hi, checked, those that come twice made one."""
+        wanted = ", ".join(["i", "j", "value", *more])
+        found = self.con.execute(f"SELECT {wanted} FROM entries WHERE i >= {lo} AND i < {hi}").fetchnumpy()
+        found = {name: scan.unmasked(each) for name, each in found.items()}
+        i, j, x = found["i"], found["j"], found["value"].astype(np.float64)
+        w, t = found.get("weight"), found.get("time")
+        if w is not None:
+            i, j, x, w, t = build.check_weights(i, j, x, w, t)
+        i, j, x, w, t = build.without_duplicates(i, j, x, w, t, self.duplicates, row_index, col_index)
+        return {name: each for name, each in zip(("i", "j", "value", "weight", "time"), (i, j, x, w, t), strict=True)
+                if each is not None}  # fmt: skip
+
+    def _weights(self, files: dict[str, Any], blanks: float | None, cells: int) -> float:
+        """Weights as whole numbers of a step, and times; the step."""
+        values, weights, times = (self._raw(name) for name in ("value", "weight", "time"))
+        assert values is not None
+        step = weight_step(values, weights, blanks, cells)
+        if weights is not None:
+            files["weights"] = self._converted("weights", weights, np.int32, lambda part: to_ticks(part, step))
+        if times is not None:
+            files["times"] = self._converted("times", times, times.dtype, lambda part: part)
+        return step
+
+    def _values(self, files: dict[str, Any]) -> None:
+        """Values in the narrowest type that holds them."""
+        values = self._raw("value")
+        assert values is not None
+        kind = build.narrowest(self._pieces(values))
+        files["values"] = self._converted("values", values, kind, lambda part: part)
+
+    def _converted(
+        self, name: str, raw: NDArray[Any], kind: Any, change: Callable[[NDArray[Any]], NDArray[Any]]
+    ) -> dict[str, Any]:
+        column = store.Column(self.folder / f"{name}.npy", kind)
+        for part in self._pieces(raw)():
+            column.append(change(part))
+        return column.close()
+
+    def _pieces(self, values: NDArray[Any]) -> Callable[[], Iterator[NDArray[Any]]]:
+        return lambda: (values[p : p + self.block] for p in range(0, len(values), self.block))
+
+    def _raw(self, name: str) -> NDArray[Any] | None:
+        path = self.folder / f"raw_{name}.npy"
+        return np.load(path, mmap_mode="r") if path.is_file() else None
+
+    def _index(self, side: str) -> Index:
+        found = self.con.execute(f"SELECT id, whole FROM {side}_ids ORDER BY pos").fetchnumpy()
+        ids = scan.unmasked(found["id"])
+        return Index(ids.astype(np.int64) if found["whole"][0] else ids)
+
+    @contextmanager
+    def _connected(self, scratch: Path) -> Iterator[Any]:
+        yield self.con
+
+    def _take(self, number: int, con: Any, table: scan.Table, counts: dict[str, int]) -> None:
+        """Add the lines of a table that has no faults, all or none; `number` is that of the file."""
+        cells = {"file": f"{number}::INTEGER", "row_id": '"row"', "col_id": '"col"', "value": "1.0::DOUBLE"}
+        cells |= {role: f'CAST("{role}" AS DOUBLE)' for role in ("value", "weight") if role in table.cells}
+        if counts.get("times"):
+            cells["time"] = scan.time_sql(table, counts)
+        kinds = {"weight": "DOUBLE", "time": "DOUBLE"}
+        cells |= {name: f"NULL::{kind}" for name, kind in kinds.items() if name not in cells}
+        order = "file", "row_id", "col_id", "value", "weight", "time"
+        select = "SELECT " + ", ".join(f"{cells[name]} AS {name}" for name in order) + " FROM lines"
+        con.execute(f"CREATE TABLE IF NOT EXISTS raw AS {select} LIMIT 0")
+        con.execute(f"INSERT INTO raw {select}")
+
+    def _is_done(self, step: str) -> bool:
+        return bool(self.con.execute("SELECT count(*) FROM done WHERE step = ?", [step]).fetchone()[0])
+
+    def _done(self, step: str) -> None:
+        self.con.execute("INSERT INTO done VALUES (?)", [step])

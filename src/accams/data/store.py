@@ -1,0 +1,171 @@
+"""A store: observations in both orders as files in a folder, larger than memory if need be.
+
+Layout (format 1): ``store.json`` says what the store holds and has length and checksum of every other file, all of
+which are NumPy's own ``.npy``, so that anybody can read them:
+
+========================  ==============================================================================
+``row_starts``, ``cols``  row i has the columns ``cols[row_starts[i]:row_starts[i + 1]]``, ascending
+``values``                of the same entries; ``weights`` and ``times`` likewise, where there are any
+``col_starts``, ``rows``  column j has the rows ``rows[col_starts[j]:col_starts[j + 1]]``, ascending
+``col_values``            of the same entries; ``col_weights`` likewise
+``row_ids``, ``col_ids``  whole numbers; or ``row_id_text`` (UTF-8) with ``row_id_ends``, where each id ends in it
+========================  ==============================================================================
+
+A store is written beside its place and moved there when it is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.ids import Index
+from accams.errors import InputError, MissingDataError
+
+KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
+HEADER = 128  # bytes of an .npy before its numbers
+BLOCK = 1 << 24  # bytes that are read at a time
+
+
+class Column:
+    """A vector that is written to an .npy file piece by piece."""
+
+    def __init__(self, path: Path, kind: Any) -> None:
+        self.path, self.kind = path, np.dtype(kind)
+        self.size = self._sum = 0
+        self._file = path.open("wb")
+        self._file.write(bytes(HEADER))
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Write what follows."""
+        data = np.ascontiguousarray(values, self.kind)
+        self._file.write(data.data)
+        self._sum = zlib.crc32(data.data, self._sum)
+        self.size += data.size
+
+    def close(self) -> dict[str, Any]:
+        """Finish the file; what the manifest says of it."""
+        self._file.seek(0)
+        self._file.write(_header(self.kind, self.size))
+        self._file.close()
+        return {"type": self.kind.str, "size": self.size, "crc32": self._sum}
+
+
+def write(path: Path, values: NDArray[Any]) -> dict[str, Any]:
+    """A whole vector as an .npy file; what the manifest says of it."""
+    column = Column(path, values.dtype)
+    column.append(values)
+    return column.close()
+
+
+def write_ids(folder: Path, side: str, index: Index) -> dict[str, dict[str, Any]]:
+    """The ids of one axis, if they are more than positions."""
+    if index.is_positional:
+        return {}
+    if index.ids.dtype.kind == "i":
+        return {f"{side}_ids": write(folder / f"{side}_ids.npy", index.ids)}
+    texts = [str(each).encode() for each in index.ids.tolist()]
+    text, ends = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(each) for each in texts], dtype=np.int64)
+    parts: dict[str, NDArray[Any]] = {f"{side}_id_text": text, f"{side}_id_ends": ends}
+    return {name: write(folder / f"{name}.npy", each) for name, each in parts.items()}
+
+
+def write_manifest(folder: Path, files: dict[str, dict[str, Any]], **about: Any) -> None:
+    """Say that the store is complete."""
+    text = json.dumps({"kind": KIND, "format": FORMAT, **about, "files": files}, indent=1)
+    (folder / MANIFEST).write_text(text + "\n")
+
+
+def is_store(path: Path) -> bool:
+    """Whether there is a folder with a manifest."""
+    return (path / MANIFEST).is_file()
+
+
+def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
+    """Fields of `Observations` from a store, its files mapped into memory.
+
+    With `verify`, every byte is read once and compared with its checksum.
+    """
+    manifest = _manifest(path)
+    found: dict[str, NDArray[Any]] = {}
+    for name, told in manifest["files"].items():
+        found[name] = _mapped(path, name, told)
+        if verify and _checksum(path / f"{name}.npy") != told["crc32"]:
+            raise InputError(f"{path / name}.npy is damaged (its checksum is wrong): ingest the data again")
+    m, n = manifest["shape"]
+    return {
+        "shape": (m, n), "row_starts": found["row_starts"], "cols": found["cols"], "stored_values": found["values"],
+        "row_index": _index(found, "row", m), "col_index": _index(found, "col", n),
+        "stored_weights": found.get("weights"), "weight_step": manifest["weight_step"], "times": found.get("times"),
+        "blank_weight": manifest["blank_weight"], "_pattern": {"by_column": (found["col_starts"], found["rows"])},
+    }  # fmt: skip
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise MissingDataError(f"there is no store {path}: make one with accams ingest")
+    if not is_store(path):
+        raise InputError(f"{path} is not a store of accams: it has no {MANIFEST}; make one with accams ingest")
+    try:
+        told: dict[str, Any] = json.loads((path / MANIFEST).read_text())
+        known, files = told["kind"] == KIND, told["files"] if told["format"] == FORMAT else {}
+        known = known and all({"type", "size", "crc32"} <= set(each) for each in files.values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        known = False
+    if not known:
+        raise InputError(f"{path / MANIFEST} is damaged: ingest the data again")
+    if told["format"] != FORMAT:
+        raise InputError(
+            f"{path} is a store of format {told['format']}, and this version of accams reads format {FORMAT}: "
+            "ingest the data again, or use the version that wrote it"
+        )
+    return told
+
+
+def _mapped(path: Path, name: str, told: dict[str, Any]) -> NDArray[Any]:
+    file, kind, size = path / f"{name}.npy", np.dtype(told["type"]), int(told["size"])
+    if not file.is_file():
+        raise InputError(f"{file} is missing: ingest the data again")
+    if file.stat().st_size != HEADER + size * kind.itemsize:
+        raise InputError(f"{file} is damaged (it has not the length it should have): ingest the data again")
+    if size == 0:
+        return np.zeros(0, kind)
+    return np.memmap(file, kind, "r", HEADER, (size,))
+
+
+def _index(found: dict[str, NDArray[Any]], side: str, size: int) -> Index:
+    if f"{side}_ids" in found:
+        return Index(np.asarray(found[f"{side}_ids"]))
+    if f"{side}_id_text" not in found:
+        return Index(None, size)
+    text, ends = found[f"{side}_id_text"].tobytes(), found[f"{side}_id_ends"].tolist()
+    starts = [0, *ends[:-1]]
+    ids = np.empty(size, object)
+    ids[:] = [text[a:b].decode() for a, b in zip(starts, ends, strict=True)]
+    return Index(ids)
+
+
+def _checksum(file: Path) -> int:
+    total = 0
+    for block in _blocks(file):
+        total = zlib.crc32(block, total)
+    return total
+
+
+def _blocks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        opened.seek(HEADER)
+        while block := opened.read(BLOCK):
+            yield block
+
+
+def _header(kind: np.dtype[Any], size: int) -> bytes:
+    """The first bytes of an .npy file with one vector."""
+    text = f"{{'descr': {kind.str!r}, 'fortran_order': False, 'shape': ({size},), }}"
+    return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
