@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from accams.data.observations import Observations
+from accams.engine import disk
 from accams.engine.base import Engine, State
 from accams.engine.cpu import CpuEngine
 from accams.engine.cuda.engine import CudaEngine
 from accams.engine.dense import DenseEngine
+from accams.engine.disk import DiskEngine
 from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
 from accams.threads import Threads
@@ -183,7 +189,9 @@ def design(rows, cols, row_labels, col_labels, shapes):
 
 # -- small data ----------------------------------------------------------------------------------------------
 
-KINDS: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "cuda": CudaEngine}
+KINDS: dict[str, type[Engine]] = {
+    "cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "cuda": CudaEngine, "disk": DiskEngine,
+}  # fmt: skip
 
 
 @dataclass
@@ -196,8 +204,19 @@ class Case:
 
     def engine(self, name: str, threads: Threads | None = None, grid: Grid | None = None) -> Engine:
         """An engine for six stencils."""
-        more = (6,) if name == "cuda" else ()
-        return KINDS[name](self.observations, grid or Grid.of(self.observations, 6), threads or Threads(1), *more)
+        more, obs = (6,) if name == "cuda" else (), self.observations
+        if name == "disk":
+            obs = stored(obs)
+        return KINDS[name](obs, grid or Grid.of(obs, 6), threads or Threads(1), *more)
+
+
+def stored(observations: Observations) -> Observations:
+    """The same from a store, which goes when Python does."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    disk.BLOCK = 20  # so that small data is several blocks
+    observations.to_store(folder / "store")
+    return Observations.open(folder / "store")
 
 
 def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:
@@ -225,7 +244,7 @@ def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:
 
 SPARSE_KINDS = ("complete", "missing", "missing weighted", "complete weighted")
 GRAPH_KINDS = ("graph", "graph light", "graph weighted", "graph light weighted")
-ALL = [(e, k) for e in ("cpu", "dense") for k in SPARSE_KINDS] + [("graph", k) for k in GRAPH_KINDS]
+ALL = [(e, k) for e in ("cpu", "dense", "disk") for k in SPARSE_KINDS] + [("graph", k) for k in GRAPH_KINDS]
 REAL_GPU = os.environ.get("NUMBA_ENABLE_CUDASIM") == "0"  # the simulator is slow, so it does not do everything
 SIMULATED = [("cuda", kind) for kind in (SPARSE_KINDS if REAL_GPU else ("missing weighted",))]
 

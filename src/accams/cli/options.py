@@ -146,7 +146,7 @@ Patience = Annotated[
 ]  # fmt: skip
 Seed = Annotated[int | None, _option("--seed", "The same seed gives the same model.", "0")]
 Threads = Annotated[int | None, _option("--threads", "The result does not depend on it.", "all cores")]
-Engine = Annotated[str | None, _option("--engine", "Where to run.", "auto", metavar="auto|cpu|dense|graph|cuda")]
+Engine = Annotated[str | None, _option("--engine", "Where to run.", "auto", metavar="auto|cpu|dense|graph|cuda|disk")]
 Quiet = Annotated[bool, _option("--quiet -q", "Show neither progress nor the report; only warnings and errors.")]
 
 # -- fit: bACCAMS ------------------------------------------------------------------------------------------------

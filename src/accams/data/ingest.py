@@ -187,7 +187,13 @@ class _Work:
         files |= by_column(self.folder, (m, n), self.block, lambda share: self.told("by column", share))
         for name in kinds:
             (self.folder / f"{name}.npy").unlink()
-        store.write_manifest(self.folder, files, shape=[m, n], weight_step=step, blank_weight=blanks)
+        values, weights = (
+            np.load(self.folder / f"{name}.npy", mmap_mode="r") if name in files else None
+            for name in ("values", "weights")
+        )
+        assert values is not None
+        about = store.about(values, weights)
+        store.write_manifest(self.folder, files, shape=[m, n], weight_step=step, blank_weight=blanks, about=about)
 
     # -- parts ------------------------------------------------------------------------------------------------
 

@@ -235,7 +235,7 @@ class Observations:
     @cached_property
     def value_range(self) -> tuple[float, float]:
         """Smallest and largest value; with observed zeros, 0 is among them."""
-        low, high = float(self.stored_values.min()), float(self.stored_values.max())
+        low, high = self._about["value_range"]
         if self.blank_weight is not None and self.nnz < self.shape[0] * self.shape[1]:
             low, high = min(low, 0.0), max(high, 0.0)
         return low, high
@@ -257,12 +257,9 @@ class Observations:
 
     def mean(self) -> float:
         """The weighted mean of all observed cells (blanks included where they are observed zeros)."""
-        w = self.stored_weights
-        if w is None:
-            total = float(self.stored_values.sum(dtype=np.float64))
-        else:
-            total = float(np.einsum("p,p->", w, self.stored_values, dtype=np.float64)) * self.weight_step
-        return total / self.total_weight()
+        weighted = self._about["weighted_sum"]
+        total = self._about["sum"] if weighted is None else weighted * self.weight_step
+        return float(total / self.total_weight())
 
     @property
     def row_counts(self) -> NDArray[np.int64]:
@@ -276,8 +273,8 @@ class Observations:
 
     def total_weight(self) -> float:
         """The weight of all observed cells (blanks included where they are observed zeros)."""
-        w = self.stored_weights
-        stored = float(self.nnz) if w is None else float(w.sum(dtype=np.float64)) * self.weight_step
+        weight = self._about["weight"]
+        stored = float(self.nnz) if weight is None else float(weight * self.weight_step)
         if self.blank_weight is None:
             return stored
         return stored + self.blank_weight * (self.shape[0] * self.shape[1] - self.nnz)
@@ -339,6 +336,38 @@ class Observations:
             low, high = float(self.stored_values.min()), float(self.stored_values.max())
         weighted = ", weighted" if self.stored_weights is not None else ""
         return f"Observations({m:,} x {n:,}, {kind}, values {low:g} to {high:g}{weighted})"
+
+    @property
+    def store(self) -> Path | None:
+        """The folder of the store, where they come from one."""
+        return self._pattern.get("store")
+
+    def to_store(self, path: str | Path) -> None:
+        """Write a store, which `open` opens; `accams ingest` makes one of files that are larger than memory."""
+        from accams.data import store, transpose
+
+        if Path(path).exists():
+            raise InputError(f"{path} is there already: remove it, or name another")
+        by_row = {"values": self.stored_values, "weights": self.stored_weights}
+        pattern = self.row_starts, self.cols, self.shape[1]
+        by_col = {
+            f"col_{name}": None if each is None else transpose.to_column_order(*pattern, each)
+            for name, each in by_row.items()
+        }
+        starts = {"row_starts": self.row_starts, "col_starts": self.col_starts}
+        fields = {**starts, "cols": self.cols, "rows": self.rows, "times": self.times, **by_row, **by_col}
+        told = {"shape": list(self.shape), "weight_step": self.weight_step, "blank_weight": self.blank_weight}
+        store.save(Path(path), fields, (self.row_index, self.col_index), **told)
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        """What is asked of the values and weights as a whole."""
+        from accams.data import store
+
+        if "about" not in self._pattern:
+            self._pattern["about"] = store.about(self.stored_values, self.stored_weights)
+        found: dict[str, Any] = self._pattern["about"]
+        return found
 
     def _by_column(self) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
         if "by_column" not in self._pattern:

@@ -82,6 +82,28 @@ def write_manifest(folder: Path, files: dict[str, dict[str, Any]], **about: Any)
     (folder / MANIFEST).write_text(text + "\n")
 
 
+def about(values: NDArray[Any], weights: NDArray[Any] | None) -> dict[str, Any]:
+    """What is asked of the data as a whole, so that nobody has to go through it again."""
+    product = None if weights is None else float(np.einsum("p,p->", weights, values, dtype=np.float64))
+    return {
+        "value_range": [float(values.min()), float(values.max())],
+        "sum": float(values.sum(dtype=np.float64)),
+        "weight": None if weights is None else float(weights.sum(dtype=np.float64)),
+        "weighted_sum": product,
+    }
+
+
+def save(path: Path, fields: dict[str, NDArray[Any] | None], indices: tuple[Index, Index], **told: Any) -> None:
+    """A store of what is in memory."""
+    path.mkdir(parents=True)
+    files = {name: write(path / f"{name}.npy", each) for name, each in fields.items() if each is not None}
+    for side, index in zip(("row", "col"), indices, strict=True):
+        files |= write_ids(path, side, index)
+    values, weights = fields["values"], fields["weights"]
+    assert values is not None
+    write_manifest(path, files, about=about(values, weights), **told)
+
+
 def is_store(path: Path) -> bool:
     """Whether there is a folder with a manifest."""
     return (path / MANIFEST).is_file()
@@ -103,7 +125,9 @@ def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
         "shape": (m, n), "row_starts": found["row_starts"], "cols": found["cols"], "stored_values": found["values"],
         "row_index": _index(found, "row", m), "col_index": _index(found, "col", n),
         "stored_weights": found.get("weights"), "weight_step": manifest["weight_step"], "times": found.get("times"),
-        "blank_weight": manifest["blank_weight"], "_pattern": {"by_column": (found["col_starts"], found["rows"])},
+        "blank_weight": manifest["blank_weight"], "_pattern": {
+            "by_column": (found["col_starts"], found["rows"]), "store": path, "about": manifest["about"],
+        },
     }  # fmt: skip
 
 
@@ -116,6 +140,7 @@ def _manifest(path: Path) -> dict[str, Any]:
         told: dict[str, Any] = json.loads((path / MANIFEST).read_text())
         known, files = told["kind"] == KIND, told["files"] if told["format"] == FORMAT else {}
         known = known and all({"type", "size", "crc32"} <= set(each) for each in files.values())
+        known = known and (told["format"] != FORMAT or {"shape", "about", "weight_step", "blank_weight"} <= set(told))
     except (ValueError, KeyError, TypeError, AttributeError):
         known = False
     if not known:

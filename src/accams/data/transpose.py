@@ -33,8 +33,9 @@ def to_column_order(
     from accams.kernels import order as kernels
 
     ranges, slots, _ = _slots(row_starts, cols, n_cols, threads)
-    out = np.empty_like(by_row)
-    _each(threads, kernels.transpose_values, ranges, slots, row_starts, cols, by_row, out)
+    out = np.empty(len(by_row), by_row.dtype)
+    bits = f"u{by_row.dtype.itemsize}"  # kernels know no numbers of 16 bits with a fraction
+    _each(threads, kernels.transpose_values, ranges, slots, row_starts, cols, by_row.view(bits), out.view(bits))
     return out
 
 

@@ -11,17 +11,18 @@ from accams.engine.grid import Grid
 from accams.errors import InputError
 from accams.threads import Threads
 
-EngineName = Literal["auto", "cpu", "dense", "graph", "cuda"]
+EngineName = Literal["auto", "cpu", "dense", "graph", "cuda", "disk"]
 
 
 def choose(observations: Observations, name: str) -> str:
     """The engine for `name`, with "auto" resolved from the data.
 
     Observed zeros go to `graph`, complete matrices to `dense`, everything else to `cpu`, which is the faster one
-    as soon as a cell is missing (experiments/density.py). A GPU is used only where `cuda` is asked for.
+    as soon as a cell is missing (experiments/density.py). A GPU is used only where `cuda` is asked for, and a store is
+    streamed only where `disk` is.
     """
-    if name not in ("auto", "cpu", "dense", "graph", "cuda"):
-        raise InputError(f"engine must be 'auto', 'cpu', 'dense', 'graph' or 'cuda', not {name!r}")
+    if name not in ("auto", "cpu", "dense", "graph", "cuda", "disk"):
+        raise InputError(f"engine must be 'auto', 'cpu', 'dense', 'graph', 'cuda' or 'disk', not {name!r}")
     blanks = observations.blank_weight is not None
     if name == "auto":
         return "graph" if blanks else "dense" if observations.is_complete else "cpu"
@@ -43,9 +44,10 @@ def make_engine(
     """
     from accams.engine.cpu import CpuEngine
     from accams.engine.dense import DenseEngine
+    from accams.engine.disk import DiskEngine
     from accams.engine.graph import GraphEngine
 
-    kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine}
+    kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "disk": DiskEngine}
     chosen = choose(observations, name)
     grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
     threads = Threads(n_threads, chunk_size, callers)

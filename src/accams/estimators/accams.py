@@ -69,7 +69,7 @@ class ACCAMS(StencilEstimator):
         Starts per stencil; the best is kept.
     clip : bool or (float, float), default True
         Whether predictions are kept within the range of the training values, or within the range given.
-    engine : {"auto", "cpu", "dense", "graph", "cuda"}, default "auto"
+    engine : {"auto", "cpu", "dense", "graph", "cuda", "disk"}, default "auto"
         Where it runs: `cpu` for sparse data with missing cells, `dense` for complete matrices,
         `graph` where blanks are observed zeros; `cuda` on an NVIDIA GPU (at most 32 clusters a side), where asked for.
     n_threads : int or None, default None

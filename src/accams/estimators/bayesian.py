@@ -100,7 +100,7 @@ class BayesianACCAMS(StencilEstimator):
         Keep probabilities of row labels with each draw and predict with those: better where draws are few, and larger.
     clip : bool or (float, float), default True
         Whether predictions are kept within the range of the training values, or within the range given.
-    engine : {"auto", "cpu", "dense", "graph", "cuda"}, default "auto"
+    engine : {"auto", "cpu", "dense", "graph", "cuda", "disk"}, default "auto"
         As in `ACCAMS`.
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.

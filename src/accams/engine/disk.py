@@ -1,0 +1,307 @@
+"""The `disk` engine: observations stay in a store and residuals in files beside it; passes stream both, block by block.
+
+A thread reads ahead, so that the disk and the kernels work at the same time. What is computed is what the `cpu` engine
+computes, to the bit: blocks are ranges of rows, and no sum depends on them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.store import HEADER
+from accams.data.weights import to_ticks
+from accams.engine.base import Engine
+from accams.engine.residual import NONE, ResidualState, Shift
+from accams.engine.tables import Table
+from accams.errors import InputError
+from accams.kernels import sparse
+from accams.model.stencils import Labels
+from accams.threads import Range
+
+BLOCK = 1 << 20  # observations that are read together
+AHEAD = 2  # blocks that wait to be worked on
+Work = Callable[[int, int], None]
+
+
+class Vector:
+    """Numbers in a file."""
+
+    def __init__(self, path: Path, kind: Any, first: int = 0, *, new: bool = False) -> None:
+        self.kind, self._first = np.dtype(kind), first
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT if new else os.O_RDONLY)
+
+    def read(self, start: int, into: NDArray[Any]) -> None:
+        """Fill an array with the numbers from `start` on."""
+        if into.size == 0:
+            return
+        view, place = into.data.cast("B"), self._first + start * self.kind.itemsize
+        while len(view):
+            done = os.preadv(self._file, [view], place)
+            if done == 0:
+                raise InputError("a file of the store has become shorter: ingest the data again")
+            view, place = view[done:], place + done
+
+    def write(self, start: int, values: NDArray[Any]) -> None:
+        """Write numbers from `start` on."""
+        if values.size == 0:
+            return
+        view, place = np.ascontiguousarray(values).data.cast("B"), self._first + start * self.kind.itemsize
+        while len(view):
+            done = os.pwrite(self._file, view, place)
+            view, place = view[done:], place + done
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Order(NamedTuple):
+    """One order of the observations, on disk: row i has partners[starts[i]:starts[i + 1]]."""
+
+    starts: NDArray[np.int64]
+    partners: Vector
+    values: Vector
+    weights: Vector | None
+    ranges: list[Range]
+
+    @property
+    def largest(self) -> int:
+        """Observations of the largest range."""
+        return max((int(self.starts[hi] - self.starts[lo]) for lo, hi in self.ranges), default=0)
+
+
+class Block(NamedTuple):
+    """The observations of a range of rows, in memory; rows and entries are counted from its first."""
+
+    starts: NDArray[np.int64]
+    partners: NDArray[Any]
+    resid: NDArray[np.int32]
+    weights: NDArray[np.int32] | None
+    room: NDArray[np.uint8]
+
+
+class DiskEngine(Engine):
+    """Observations of a store, with missing cells."""
+
+    name = "disk"
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        obs, folder = self.observations, self.observations.store
+        if folder is None:
+            raise InputError("engine='disk' takes a store: make one with accams ingest, and Observations.open it")
+        self.reader = ThreadPoolExecutor(1, thread_name_prefix="accams-disk")
+        self._scratch = _scratch(folder)
+        self.folder = Path(self._scratch.name)
+        sides = ((obs.row_starts, obs.cols, ""), (obs.col_starts, obs.rows, "col_"))
+        names = "cols", "rows"
+        self.orders = []
+        for (starts, index, prefix), name in zip(sides, names, strict=True):
+            weighted = obs.stored_weights is not None
+            files = (
+                Vector(folder / f"{name}.npy", index.dtype, HEADER),
+                Vector(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
+            )
+            weights = Vector(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
+            self.orders.append(Order(np.array(starts), *files, weights, ranges(np.asarray(starts), BLOCK)))
+        self._states: list[DiskState] = []
+
+    def new_state(self, chain: int = 0) -> DiskState:
+        """A state whose residual is the data less the offset."""
+        self._states.append(DiskState(self, chain))
+        return self._states[-1]
+
+    def close(self) -> None:
+        """Close and remove all files of residuals."""
+        super().close()
+        self.reader.shutdown()
+        for vector in [each for state in self._states for each in state.resid] + [
+            each for order in self.orders for each in (order.partners, order.values, order.weights) if each is not None
+        ]:
+            vector.close()
+        self._states, self.orders = [], []
+        self._scratch.cleanup()
+
+
+def ranges(starts: NDArray[np.int64], block: int) -> list[Range]:
+    """Ranges of rows with at most `block` entries, or of one row that has more."""
+    rows, cuts = len(starts) - 1, [0]
+    while cuts[-1] < rows:
+        end = int(np.searchsorted(starts, starts[cuts[-1]] + block, side="right")) - 1
+        cuts.append(min(rows, max(cuts[-1] + 1, end)))
+    return list(pairwise(cuts))
+
+
+def _scratch(folder: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder for residuals beside the store, where large files have room; elsewhere if that is not allowed."""
+    try:
+        return tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.resolve().parent)
+    except OSError:
+        return tempfile.TemporaryDirectory(prefix="accams-")
+
+
+class Reading:
+    """The blocks of one pass: some are read ahead, and each is to be given back when it has been worked on."""
+
+    def __init__(
+        self,
+        todo: Sequence[Range],
+        load: Callable[[Range, Any], Block],
+        room: Sequence[Any],
+        reader: ThreadPoolExecutor,
+    ) -> None:
+        self._load, self._reader, self._todo = load, reader, iter(todo)
+        self._coming: dict[Range, Future[Block]] = {}
+        self._lock = Lock()
+        for each in room:
+            self.give_back(each)
+
+    def get(self, lo: int, hi: int) -> Block:
+        """The block of a range; ranges are asked for in their order."""
+        with self._lock:
+            future = self._coming.pop((lo, hi))
+        return future.result()
+
+    def give_back(self, room: Any) -> None:
+        """Have the next block read into this room."""
+        with self._lock:
+            following = next(self._todo, None)
+            if following is not None:
+                self._coming[following] = self._reader.submit(self._load, following, room)
+
+
+class DiskState(ResidualState):
+    """Residuals of the observed cells in both orders, in files."""
+
+    engine: DiskEngine
+
+    def __init__(self, engine: DiskEngine, chain: int) -> None:
+        super().__init__(engine)
+        name = f"{len(engine._states)}-{chain}"
+        self.resid = [Vector(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
+        size = max(order.largest for order in engine.orders)
+        width = max(order.partners.kind.itemsize for order in engine.orders) + 8
+        n_room = engine.threads.n_threads + AHEAD
+        self._room = [np.empty(width * size, np.uint8) for _ in range(n_room)]
+        for order, resid in zip(engine.orders, self.resid, strict=True):
+            for lo, hi in order.ranges:
+                first, last = order.starts[lo], order.starts[hi]
+                values = np.empty(last - first, order.values.kind)
+                order.values.read(first, values)
+                resid.write(first, engine.grid.ticks_of(values))
+
+    # -- passes -----------------------------------------------------------------------------------------------
+
+    def _streamed(self, axis: int, work: Callable[[int, int, Block], None], *, write: bool = False) -> Work:
+        """Work on rows lo .. hi, to be done once for each range, in order; `write`: residuals are written back."""
+        order, resid = self.engine.orders[axis], self.resid[axis]
+        reading = Reading(
+            order.ranges, lambda range_, room: self._load(axis, range_, room), self._room, self.engine.reader
+        )
+
+        def run(lo: int, hi: int) -> None:
+            block = reading.get(lo, hi)
+            work(lo, hi, block)
+            if write:
+                resid.write(order.starts[lo], block.resid)
+            reading.give_back(block.room)
+
+        return run
+
+    def _load(self, axis: int, range_: Range, room: NDArray[np.uint8]) -> Block:
+        order, grid = self.engine.orders[axis], self.engine.grid
+        (lo, hi), first = range_, order.starts[range_[0]]
+        size, width = int(order.starts[hi] - first), order.partners.kind.itemsize
+        resid, weights = room[: 4 * size].view(np.int32), None
+        index = room[8 * size : (8 + width) * size].view(order.partners.kind)
+        self.resid[axis].read(first, resid)
+        order.partners.read(first, index)
+        if order.weights is not None:
+            weights = room[4 * size : 8 * size].view(np.int32)
+            order.weights.read(first, weights)
+            if grid.weight_step != self.engine.observations.weight_step:
+                weights = to_ticks(weights, grid.weight_step / self.engine.observations.weight_step)
+        return Block(order.starts[lo : hi + 1] - first, index, resid, weights, room)
+
+    def _run(self, axis: int, work: Callable[[int, int, Block], None], *, write: bool = False) -> None:
+        self.engine.threads.map(self._streamed(axis, work, write=write), self._pass_ranges(axis))
+
+    def _pass_ranges(self, axis: int) -> list[Range]:
+        return self.engine.orders[axis].ranges
+
+    # -- what each engine does in its own way -----------------------------------------------------------------
+
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
+        self._apply(axis, self.pending[axis].all_but_two())
+        shifts, partners = self.pending[axis].every(), self._partners(axis)
+        (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
+        codes: NDArray[Any] = labels
+        if other_a is not None:
+            codes = np.empty(len(labels), dtype=np.uint32)
+            sparse.pack(other_a, other_b, labels, codes)
+
+        def work(lo: int, hi: int, block: Block) -> None:
+            own = [None if each is None else each[lo:hi] for each in (own_a, own_b)]
+            args = block.starts, block.partners, block.resid, block.weights, partners, own[0], T_a, own[1], T_b, codes
+            sparse.gather(0, hi - lo, *args, n[lo:hi], l[lo:hi])
+
+        return self._streamed(axis, work, write=bool(shifts))
+
+    def _squares(self) -> NDArray[np.float64]:
+        self._apply(0, self.pending[0].every())
+        out = np.empty(self.shape[0])
+
+        def work(lo: int, hi: int, block: Block) -> None:
+            sparse.squares(0, hi - lo, block.starts, block.resid, block.weights, out[lo:hi])
+
+        self._run(0, work)
+        return out
+
+    def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        self._apply(axis, self.pending[axis].every())
+        cost, squares = np.zeros((self.shape[axis], V.shape[1])), V * V
+
+        def work(lo: int, hi: int, block: Block) -> None:
+            args = block.starts, block.partners, block.resid, block.weights, V, squares
+            sparse.table_costs(0, hi - lo, *args, cost[lo:hi])
+
+        self._run(axis, work)
+        return cost
+
+    def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        self._apply(axis, self.pending[axis].every())
+        order, out = self.engine.orders[axis], np.zeros((len(positions), self.shape[1 - axis]))
+        for line, position in zip(out, positions.tolist(), strict=True):
+            first, last = order.starts[position], order.starts[position + 1]
+            index, resid = np.empty(last - first, order.partners.kind), np.empty(last - first, np.int32)
+            order.partners.read(first, index)
+            self.resid[axis].read(first, resid)
+            sparse.spread(0, np.array([0, last - first]), index, resid, line)
+        return np.ascontiguousarray(out.T)
+
+    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        def own(lo: int, hi: int, block: Block) -> None:
+            sparse.shift_own(0, hi - lo, block.starts, block.resid, change[lo:hi])
+
+        def partner(lo: int, hi: int, block: Block) -> None:
+            sparse.shift_partner(0, hi - lo, block.starts, block.partners, block.resid, change)
+
+        self._run(axis, own, write=True)
+        self._run(1 - axis, partner, write=True)
+
+    def _apply(self, axis: int, shifts: list[Shift]) -> None:
+        for own, other, T in shifts:
+
+            def work(lo: int, hi: int, block: Block, own: Any = own, other: Any = other, T: Any = T) -> None:
+                sparse.shift(0, hi - lo, block.starts, block.partners, block.resid, own[lo:hi], other, T)
+
+            self._run(axis, work, write=True)

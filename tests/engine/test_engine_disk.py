@@ -1,0 +1,80 @@
+"""Fits of a store that is streamed are those of the same data in memory, and leave no files behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import twins
+
+from accams import ACCAMS, BayesianACCAMS, InputError, Observations
+from accams.engine import disk
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Observations:
+    """Weighted ratings, of which a store was made in ``tmp_path / "s"``."""
+    monkeypatch.setattr(disk, "BLOCK", 100)
+    obs = twins.case("missing weighted", (60, 45)).observations
+    obs.to_store(tmp_path / "s")
+    return obs
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ACCAMS(3, 3, n_relearn=1, verbose=False),
+        ACCAMS(2, (3, 4), init="random", verbose=False),
+        BayesianACCAMS(3, 3, n_sweeps=6, n_chains=3, n_threads=3, noise=0.7, verbose=False),
+        BayesianACCAMS(2, 2, n_sweeps=4, n_chains=1, effects="continuous", noise="sampled", verbose=False),
+        BayesianACCAMS(2, 2, n_sweeps=4, n_chains=1, sampler="collapsed", noise=0.7, n_threads=2, verbose=False),
+        BayesianACCAMS(2, 2, n_sweeps=3, n_chains=1, verbose=False),
+    ],
+    ids=["accams", "random", "blocked", "effects", "collapsed", "calibrated"],
+)
+def test_the_same_model(model: Any, data: Observations, tmp_path: Path) -> None:
+    pairs = np.stack(np.unravel_index(np.arange(60 * 45), (60, 45)), axis=1)
+    right = model.set_params(engine="cpu").fit(data).predict(pairs)
+    found = model.set_params(engine="disk").fit(Observations.open(tmp_path / "s")).predict(pairs)
+    assert np.array_equal(found, right)
+    assert model.engine_ == "disk"
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]  # residuals are gone
+
+
+def test_ranges_hold_every_row_once() -> None:
+    starts = np.concatenate([[0], np.cumsum([3, 0, 9, 1, 1, 1, 0, 20, 2])])
+    found = disk.ranges(starts, 5)
+    assert [lo for lo, _ in found] == [0, *(hi for _, hi in found)][:-1]
+    assert found[-1][1] == 9
+    assert all(starts[hi] - starts[lo] <= 5 or hi == lo + 1 for lo, hi in found)
+
+
+def test_what_is_no_store(data: Observations) -> None:
+    with pytest.raises(InputError, match="engine='disk' takes a store: make one with accams ingest"):
+        ACCAMS(2, 2, engine="disk").fit(data)
+
+
+def test_a_store_that_shrinks(data: Observations, tmp_path: Path) -> None:
+    obs = Observations.open(tmp_path / "s")
+    content = (tmp_path / "s" / "cols.npy").read_bytes()
+    (tmp_path / "s" / "cols.npy").write_bytes(content[:-40])
+    with pytest.raises(InputError, match="a file of the store has become shorter: ingest the data again"):
+        ACCAMS(2, 2, engine="disk", verbose=False).fit(obs)
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_it_is_one_of_the_engines(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no folder can be made beside the store, residuals go elsewhere."""
+    made, original = list[Path](), disk.tempfile.TemporaryDirectory
+
+    def refused(*args: Any, **more: Any) -> Any:
+        if "dir" in more:
+            raise PermissionError("no")
+        made.append(original(*args, **more))
+        return made[-1]
+
+    monkeypatch.setattr(disk.tempfile, "TemporaryDirectory", refused)
+    ACCAMS(1, 2, engine="disk", verbose=False).fit(Observations.open(tmp_path / "s"))
+    assert len(made) == 1
