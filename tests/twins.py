@@ -214,7 +214,7 @@ def stored(observations: Observations) -> Observations:
     """The same from a store, which goes when Python does."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    disk.BLOCK = 20  # so that small data is several blocks
+    disk.DISK_BLOCK = 20  # so that small data is several blocks
     observations.to_store(folder / "store")
     return Observations.open(folder / "store")
 

@@ -1,4 +1,4 @@
-"""A fit that streams a store beside the same fit in memory: time, and the process's own peak of memory.
+"""A fit within a memory limit of 1 GiB, which streams its store, beside the same fit in memory: time and peak memory.
 
 Run: python experiments/scale/stream.py STORE [--sweeps 3] [--stencils 10]      (STORE by experiments/scale/ingest.py)
 """
@@ -24,9 +24,11 @@ def watch(step):
     times.append(step.seconds)
 obs = Observations.open(store, verify=False)
 opened = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-model = BayesianACCAMS(s, 10, engine=engine, n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1, n_chains=1,
+limit = 2.0**30 if engine == "disk" else None
+model = BayesianACCAMS(s, 10, engine="auto", memory_limit=limit, n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1, n_chains=1,
                        noise="sampled", row_noise=None, verbose=False, callbacks=[watch])
 model.fit(obs)
+assert model.engine_ == engine
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 stencils = model.stencils_
 digest = hashlib.sha256()

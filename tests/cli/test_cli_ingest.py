@@ -28,4 +28,7 @@ def test_refusals(ratings: Path, tmp_path: Path) -> None:
     assert "no file is called like" in refusal("ingest", tmp_path / "none-*.csv", "-o", tmp_path / "s")
     assert "there already" in refusal("ingest", ratings, "-o", tmp_path)
     assert "at least 256 MiB" in refusal("ingest", ratings, "-o", tmp_path / "s", "--memory", "1MB")
+    invoked("ingest", ratings, "-o", tmp_path / "made")
+    streamed = refusal("fit", tmp_path / "made", "-o", tmp_path / "model.accams", "--engine", "disk")
+    assert "a store that is streamed cannot be split: add --test 0" in streamed
     assert "is a folder" in refusal("ingest", tmp_path, "-o", tmp_path / "s")

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import twins
 
-from accams import ACCAMS, BayesianACCAMS, InputError, Observations
+from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
+from accams.data import memory
 from accams.engine import disk
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Observations:
     """Weighted ratings, of which a store was made in ``tmp_path / "s"``."""
-    monkeypatch.setattr(disk, "BLOCK", 100)
+    monkeypatch.setattr(disk, "DISK_BLOCK", 100)
     obs = twins.case("missing weighted", (60, 45)).observations
     obs.to_store(tmp_path / "s")
     return obs
@@ -78,3 +79,33 @@ def test_it_is_one_of_the_engines(data: Observations, tmp_path: Path, monkeypatc
     monkeypatch.setattr(disk.tempfile, "TemporaryDirectory", refused)
     ACCAMS(1, 2, engine="disk", verbose=False).fit(Observations.open(tmp_path / "s"))
     assert len(made) == 1
+
+
+def test_a_store_too_large_for_memory_is_streamed(
+    data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it would not help."""
+    monkeypatch.setattr(memory, "PYTHON", 0)
+    monkeypatch.setattr(memory, "DISK_BLOCK", 1)
+    settings: dict[str, Any] = {"n_sweeps": 2, "n_chains": 1, "verbose": False, "n_threads": 1}
+    obs = Observations.open(tmp_path / "s")
+    in_memory = memory_estimate(obs.shape, obs.nnz, n_stencils=2, n_clusters=2, weights=True)
+    on_disk = memory_estimate(obs.shape, obs.nnz, n_stencils=2, n_clusters=2, engine="disk")
+    assert on_disk < in_memory
+    for limit, name in ((in_memory, "cpu"), (in_memory - 1, "disk")):
+        model = BayesianACCAMS(2, 2, noise=0.7, memory_limit=limit, **settings).fit(obs)
+        assert model.engine_ == name
+    with pytest.raises(InputError, match="even if the ratings stay on disk"):
+        BayesianACCAMS(2, 2, noise=0.7, memory_limit=on_disk - 1, **settings).fit(obs)
+    for wrong in (data, obs):  # not a store; calibration is in memory
+        noise = 0.7 if wrong is data else "calibrated"
+        with pytest.raises(InputError, match=r"even one chain does not fit|calibration needs"):
+            BayesianACCAMS(2, 2, noise=noise, memory_limit=in_memory - 1, **settings).fit(wrong)
+
+
+def test_pages_are_let_go(data: Observations, tmp_path: Path) -> None:
+    obs = Observations.open(tmp_path / "s")
+    before = obs.stored_values.sum()
+    obs.let_go()
+    assert obs.stored_values.sum() == before
+    data.let_go()  # nothing to let go of

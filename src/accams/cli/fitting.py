@@ -73,6 +73,8 @@ def fit_file(job: Job, estimator: Estimator) -> None:
     observations = Observations.from_file(job.data, **job.reading)
     if not job.quiet:
         out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False)
+    if estimator.engine == "disk" and job.test:
+        raise InputError("a store that is streamed cannot be split: add --test 0, or fit it in memory (--engine cpu)")
     training, held_out = _split(observations, job.test, estimator.random_state)
     began, before = perf_counter(), _written(saved)
     with warnings.catch_warnings(record=True) as caught:
@@ -107,6 +109,7 @@ def _fit(estimator: Estimator, training: Observations, resume: Path | None) -> N
 
 
 def _split(observations: Observations, test: float, seed: Any) -> tuple[Observations, Observations | None]:
+    """What is fitted, and what is held out: a copy of both, in memory, unless nothing is held out."""
     return random_split(observations, test, seed) if test else (observations, None)
 
 

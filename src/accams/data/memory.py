@@ -10,6 +10,8 @@ SLOTS = 4  # beyond those of the stencils asked for
 TILE = 1 << 16  # partners whose labels a GPU has at hand: as many as 16 bits can name
 PIECES = 32, 512  # observations that a GPU's thread does in one go, at least and at most
 THREADS = 132 * 1024  # of a large GPU
+DISK_BLOCK, DISK_AHEAD = 1 << 20, 2  # observations that are read together, and blocks that wait to be worked on
+PYTHON = 300 << 20  # with its libraries
 
 
 def memory_estimate(
@@ -30,8 +32,9 @@ def memory_estimate(
     with weights. Per row and column: 16 bytes per cluster of the other side (for each chain that runs at once: one a
     core), the labels, and the starts.
 
-    With ``engine="cuda"``, those on the GPU: 4 per rating for both indices (none of a complete matrix) and 8 for the
-    residuals of each chain, 8 more with weights, and what rows and columns need.
+    With ``engine="disk"``, what is in memory while ratings stay on disk: buffers, what rows and columns need, and
+    Python itself. With ``engine="cuda"``, those on the GPU: 4 per rating for both indices (none of a complete matrix)
+    and 8 for the residuals of each chain, 8 more with weights, and what rows and columns need.
 
     Examples
     --------
@@ -44,11 +47,22 @@ def memory_estimate(
     k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
     if engine == "cuda":
         return on_gpu(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, weights).all_of_it
+    if engine == "disk":
+        return _streamed(shape, nnz, n_stencils, (k_rows, k_cols), n_chains)
     index = (2 if n <= 65_536 else 4) + (2 if m <= 65_536 else 4)
     per_rating = index + value_bytes + 8 * n_chains + (8 if weights else 0)
     sums = 16 * (m * k_cols + n * k_rows) * min(n_chains, os.cpu_count() or 1)
     labels = (n_stencils + 2) * (m + n) * n_chains
     return per_rating * nnz + sums + labels + 16 * (m + n + 2)
+
+
+def _streamed(shape: tuple[int, int], nnz: int, n_stencils: int, k: tuple[int, int], n_chains: int) -> int:
+    """Bytes of a process that fits ratings which stay on disk."""
+    (m, n), cores = shape, os.cpu_count() or 1
+    buffers = (max(1, cores // n_chains) + DISK_AHEAD) * min(nnz, DISK_BLOCK) * 12
+    sums = 16 * (m * k[1] + n * k[0]) * min(n_chains, cores)
+    seeding = 2 * sums + 8 * (m + n) * max(k)  # first labels
+    return PYTHON + n_chains * (buffers + 3 * (n_stencils + 2) * (m + n)) + sums + seeding + 48 * (m + n + 2)
 
 
 class OnGpu(NamedTuple):

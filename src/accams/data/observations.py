@@ -342,6 +342,13 @@ class Observations:
         """The folder of the store, where they come from one."""
         return self._pattern.get("store")
 
+    def let_go(self) -> None:
+        """Let go of the memory of what was read of a store so far; it is read again when it is needed."""
+        from accams.data import store
+
+        if self.store is not None:
+            store.let_go(self.cols, self.stored_values, self.stored_weights, self.times, self.rows)
+
     def to_store(self, path: str | Path) -> None:
         """Write a store, which `open` opens; `accams ingest` makes one of files that are larger than memory."""
         from accams.data import store, transpose

@@ -17,6 +17,7 @@ A store is written beside its place and moved there when it is complete.
 from __future__ import annotations
 
 import json
+import mmap
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,6 +130,14 @@ def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
             "by_column": (found["col_starts"], found["rows"]), "store": path, "about": manifest["about"],
         },
     }  # fmt: skip
+
+
+def let_go(*arrays: NDArray[Any] | None) -> None:
+    """Let go of the pages of files that are mapped: they stay where they are, and count no more as this process's."""
+    for each in arrays:
+        pages = getattr(each, "_mmap", None)
+        if pages is not None and hasattr(pages, "madvise"):
+            pages.madvise(mmap.MADV_DONTNEED)
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.memory import DISK_AHEAD, DISK_BLOCK
 from accams.data.store import HEADER
 from accams.data.weights import to_ticks
 from accams.engine.base import Engine
@@ -28,8 +29,6 @@ from accams.kernels import sparse
 from accams.model.stencils import Labels
 from accams.threads import Range
 
-BLOCK = 1 << 20  # observations that are read together
-AHEAD = 2  # blocks that wait to be worked on
 Work = Callable[[int, int], None]
 
 
@@ -112,7 +111,7 @@ class DiskEngine(Engine):
                 Vector(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
             )
             weights = Vector(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
-            self.orders.append(Order(np.array(starts), *files, weights, ranges(np.asarray(starts), BLOCK)))
+            self.orders.append(Order(np.array(starts), *files, weights, ranges(np.asarray(starts), DISK_BLOCK)))
         self._states: list[DiskState] = []
 
     def new_state(self, chain: int = 0) -> DiskState:
@@ -190,7 +189,7 @@ class DiskState(ResidualState):
         self.resid = [Vector(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
         size = max(order.largest for order in engine.orders)
         width = max(order.partners.kind.itemsize for order in engine.orders) + 8
-        n_room = engine.threads.n_threads + AHEAD
+        n_room = engine.threads.n_threads + DISK_AHEAD
         self._room = [np.empty(width * size, np.uint8) for _ in range(n_room)]
         for order, resid in zip(engine.orders, self.resid, strict=True):
             for lo, hi in order.ranges:

@@ -242,6 +242,7 @@ def _variance(observations: Observations) -> float:
         if observations.stored_weights is not None:
             each *= observations.stored_weights[part] * observations.weight_step
         squares += float(each.sum())
+        observations.let_go()
     if observations.blank_weight is not None:
         cells = observations.shape[0] * observations.shape[1] - observations.nnz
         squares += observations.blank_weight * cells * mean**2
@@ -286,8 +287,11 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def check_memory(model: BayesianACCAMS, observations: Observations, setup: Setup) -> None:
-    """Refuse a fit that would not fit into `memory_limit` or the machine, before anything is allocated."""
+def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setup) -> Setup:
+    """Refuse a fit that would not fit into `memory_limit` or the machine, before anything is allocated.
+
+    A store that does not fit is streamed, if that does.
+    """
     if model.memory_limit is None:
         limit, whose = _memory_of_machine(), "this machine has"
     else:
@@ -304,6 +308,17 @@ def check_memory(model: BayesianACCAMS, observations: Observations, setup: Setup
         )
         for n in (1, at_once)
     ]
+    if sizes[1] > limit and model.engine in ("auto", "disk") and observations.store is not None and not calibrated:
+        streamed = memory_estimate(
+            observations.shape, observations.nnz, n_stencils=len(shapes), n_clusters=k, n_chains=model.n_chains,
+            engine="disk",
+        )  # fmt: skip
+        if streamed > limit:
+            raise InputError(
+                f"this fit needs about {streamed / 1e9:.2g} GB even if the ratings stay on disk, more than {whose} "
+                f"({limit / 1e9:.2g} GB): use fewer chains or threads"
+            )
+        return replace(setup, engine="disk")
     if sizes[1] > limit:
         per_chain = max((sizes[1] - sizes[0]) / max(at_once - 1, 1), 1.0)
         fits = int(1 + (limit - sizes[0]) // per_chain) if sizes[0] <= limit else 0
@@ -313,6 +328,7 @@ def check_memory(model: BayesianACCAMS, observations: Observations, setup: Setup
         raise InputError(
             f"{at_once} chains need about {sizes[1] / 1e9:.2g} GB, more than {whose} ({limit / 1e9:.2g} GB): {advice}"
         )
+    return setup
 
 
 def _memory_of_machine() -> float:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from accams.data.observations import Observations
 from accams.estimators import checks
 from accams.estimators.base import StencilEstimator
-from accams.estimators.bayes_settings import check, check_memory, saving_of, seed_for, setup_of
+from accams.estimators.bayes_settings import check, saving_of, seed_for, setup_of, within_memory
 from accams.estimators.inputs import known_positions, observations_of, pairs_of
 from accams.estimators.progress import ProgressBar
 from accams.fit.bayesian import Fitted, fit
@@ -105,7 +105,8 @@ class BayesianACCAMS(StencilEstimator):
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.
     memory_limit : float, optional
-        Bytes; a fit that would need more is refused before it begins. Default: what the machine has.
+        Bytes; a fit that would need more is refused before it begins. Default: what the machine has. A store that would
+        not fit is streamed instead (``engine="disk"``), unless the noise is to be calibrated.
     checkpoint : path, optional
         Where to save the run every `checkpoint_every` sweeps; ``fit(..., resume=path)`` goes on from there.
     checkpoint_every : int, default 50
@@ -283,7 +284,7 @@ class BayesianACCAMS(StencilEstimator):
         observations = observations_of(X, y, sample_weight)
         checks.magnitude(*observations.value_range)
         setup = setup_of(self, observations, seed)
-        check_memory(self, observations, setup)
+        setup = within_memory(self, observations, setup)
         cells, asked = self._cells(predict_at, observations)
         training, validation = observations, None
         if self.early_stopping:
