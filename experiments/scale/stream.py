@@ -25,8 +25,8 @@ def watch(step):
 obs = Observations.open(store, verify=False)
 opened = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 limit = 2.0**30 if engine == "disk" else None
-model = BayesianACCAMS(s, 10, engine="auto", memory_limit=limit, n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1, n_chains=1,
-                       noise="sampled", row_noise=None, verbose=False, callbacks=[watch])
+model = BayesianACCAMS(s, 10, engine="auto", memory_limit=limit, n_sweeps=sweeps, n_burn_in=sweeps - 1,
+                       thin=1, n_chains=1, noise="sampled", row_noise=None, verbose=False, callbacks=[watch])
 model.fit(obs)
 assert model.engine_ == engine
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
