@@ -261,7 +261,9 @@ def make_probes(observations: Observations, seed: int, size: int = N_PROBES) -> 
     size = min(size, observations.nnz)
     one, other = random.integers(observations.nnz, size=(2, size))
     rows = np.searchsorted(observations.row_starts, one, side="right") - 1
-    return Running(rows.astype(np.int64), observations.cols[other].astype(np.int64))
+    found = Running(rows.astype(np.int64), observations.cols[other].astype(np.int64))
+    observations.let_go()
+    return found
 
 
 def run(state: Run, watch: Callable[[Run, Sweep], bool] | None = None) -> bool:
