@@ -8,7 +8,7 @@ time limit, the same command goes on. At the end (or with --report) everything t
     netflix     100.5 million ratings, k=10, s=125, three updates a visit, 130 sweeps: the paper's largest model; first
                 with kernels that may have to be compiled, then with those that were kept on disk, three times
     netflix-few the same with as many stencils as were planted
-    netflix-cpu the same by the cpu engine, for two sweeps
+    netflix-cpu the same by the cpu engine, for three sweeps
     grid        1 and 10 million ratings, k = 10, 16, 32, s = 50, 125, on both engines
     ml-1m       test error on MovieLens 1M by both engines, three seeds
 

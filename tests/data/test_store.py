@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,8 +123,10 @@ def test_a_fit_takes_a_store_like_a_file(tmp_path: Path) -> None:
     one, other = (BayesianACCAMS(**settings).fit(Observations.from_file(tmp_path / name)) for name in ("a.csv", "s"))
     pairs = [(7, 0), (10, 3)]
     assert np.array_equal(one.predict(pairs), other.predict(pairs))
-    with pytest.raises(InputError, match="is a store: its columns were named when it was made"):
+    with pytest.raises(InputError, match="is a store: columns, duplicates and zeros were settled when it was made"):
         Observations.from_file(tmp_path / "s", row="user")
+    with pytest.raises(InputError, match="columns, duplicates and zeros were settled"):
+        Observations.from_file(tmp_path / "s", zeros="observed")
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=9), st.integers(1, 20))
@@ -249,3 +254,126 @@ def test_bad_sources(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a store is made of text or Parquet, not of a matrix"):
         ingest([tmp_path / "m.npy"], tmp_path / "s", NAMES)
     assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "m.npy"}
+    with pytest.raises(InputError, match="duplicates must be 'error', 'mean', 'last' or 'sum', not 'first'"):
+        ingest([tmp_path / "bad.csv"], tmp_path / "s", NAMES, "first")
+
+
+# -- what is unusual in tables ------------------------------------------------------------------------------------
+
+
+def same_as_from_file(source: Path, store_path: Path, names: dict[str, str | None] = NAMES) -> Observations:
+    ingest([source], store_path, names)
+    right = Observations.from_file(source, weight=names["weight"])
+    assert_same(Observations.open(store_path), right)
+    return right
+
+
+def test_times_that_are_dates(tmp_path: Path) -> None:
+    data = table(more=["time"])
+    data["time"] = pd.to_datetime(data["time"], unit="s")
+    data.loc[5, "time"] = pd.NaT
+    data.to_csv(tmp_path / "a.csv", index=False)
+    ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+    right, found = Observations.from_file(tmp_path / "a.csv"), Observations.open(tmp_path / "s")
+    assert np.array_equal(found.times, right.times, equal_nan=True)  # type: ignore[arg-type]
+    right.to_store(tmp_path / "t")
+    assert np.array_equal(Observations.open(tmp_path / "t").times, right.times, equal_nan=True)  # type: ignore[arg-type]
+
+
+def test_whole_times_of_which_the_last_rows_lack_some(tmp_path: Path) -> None:
+    data = table(more=["time"]).sort_values("user")
+    data["time"] = data["time"].astype("Int64")
+    data.iloc[-1, data.columns.get_loc("time")] = pd.NA
+    data.to_csv(tmp_path / "a.csv", index=False)
+    ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+    right, found = Observations.from_file(tmp_path / "a.csv"), Observations.open(tmp_path / "s")
+    assert found.times is not None
+    assert found.times.dtype == np.float64
+    assert np.array_equal(found.times, right.times, equal_nan=True)  # type: ignore[arg-type]
+
+
+def test_text_that_looks_like_numbers_stays_text(tmp_path: Path) -> None:
+    data = table()
+    data["user"] = data["user"].astype(str)
+    data.to_parquet(tmp_path / "a.parquet")
+    assert same_as_from_file(tmp_path / "a.parquet", tmp_path / "s").row_index.ids.dtype == object
+
+
+def test_rows_of_which_all_weights_are_zero(tmp_path: Path) -> None:
+    data = table(more=["weight"]).sort_values("user")
+    data.iloc[:150, data.columns.get_loc("weight")] = 0.0
+    data.to_csv(tmp_path / "a.csv", index=False)
+    same_as_from_file(tmp_path / "a.csv", tmp_path / "s", {**NAMES, "weight": "weight"})
+    data.assign(weight=0.0).to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(InputError, match="every weight is 0"):
+        ingest([tmp_path / "b.csv"], tmp_path / "t", {**NAMES, "weight": "weight"})
+
+
+def test_files_of_different_kinds(tmp_path: Path) -> None:
+    one, other = table(100, more=["time"]), table(300, more=["time"]).iloc[100:]
+    one.to_parquet(tmp_path / "a.parquet")
+    other.assign(user=[f"u{x}" for x in other["user"]], time=other["time"] + 0.5).to_csv(
+        tmp_path / "b.csv", index=False
+    )
+    ingest([tmp_path / "a.parquet", tmp_path / "b.csv"], tmp_path / "s", NAMES)
+    found = Observations.open(tmp_path / "s")
+    assert set(found.row_index.ids) == {*map(str, one["user"]), *(f"u{x}" for x in other["user"])}
+    times = np.concatenate([one["time"].astype(float), other["time"] + 0.5])
+    assert np.array_equal(np.sort(found.times), np.sort(times))  # type: ignore[arg-type]
+    dates = other.assign(time=pd.to_datetime(other["time"], unit="s"))
+    dates.to_csv(tmp_path / "c.csv", index=False)
+    with pytest.raises(InputError, match=r"c.csv: its times are of another kind"):
+        ingest([tmp_path / "a.parquet", tmp_path / "c.csv"], tmp_path / "t", NAMES)
+
+
+@pytest.mark.parametrize("ids", [[1.5, 2.5], ["a", 1], [pd.Timestamp("2020-01-01").date()] * 1 + ["b"]])
+def test_ids_that_a_store_cannot_hold(ids: list[Any], tmp_path: Path) -> None:
+    frame = pd.DataFrame({"user": pd.Series(ids, dtype=object), "item": [1, 2], "rating": [1.0, 2.0]})
+    with pytest.raises(InputError, match="a store takes ids that are whole numbers or text"):
+        Observations.from_frame(frame).to_store(tmp_path / "s")
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    """The second is refused, and the first one's work stays."""
+    table().to_csv(tmp_path / "a.csv", index=False)
+    database = str(tmp_path / "s.partial" / "work.duckdb")
+    command = f"import duckdb, time; held = duckdb.connect({database!r}); print(1, flush=True)"
+    (tmp_path / "s.partial").mkdir()
+    other = subprocess.Popen([sys.executable, "-c", command + "; time.sleep(60)"], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(InputError, match="is in use by another run"):
+            ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+    finally:
+        other.kill()
+        other.wait()
+    assert (tmp_path / "s.partial" / "work.duckdb").is_file()
+    ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+
+
+def test_what_is_in_the_way(tmp_path: Path) -> None:
+    table().to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "s.partial").mkdir()
+    (tmp_path / "s.partial" / "mine.txt").write_text("dear diary")
+    with pytest.raises(InputError, match=r"s.partial is in the way"):
+        ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+    assert (tmp_path / "s.partial" / "mine.txt").is_file()
+    (tmp_path / "s.partial" / "mine.txt").unlink()
+    duckdb.connect(str(tmp_path / "s.partial" / "work.duckdb")).close()  # stopped at once, with half an order
+    (tmp_path / "s.partial" / "asked.json").write_text('{"fi')
+    ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+
+
+def test_a_full_disk_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the table that is at fault."""
+
+    def full(self: Any, *args: Any) -> Any:
+        raise duckdb.IOException("IO Error: No space left on device")
+
+    table().to_csv(tmp_path / "a.csv", index=False)
+    monkeypatch.setattr(ingesting._Work, "_agreed", full)
+    with pytest.raises(InputError, match=r"s cannot be written \(.*No space left on device\).*free some space"):
+        ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]

@@ -53,7 +53,7 @@ def test_ranges_hold_every_row_once() -> None:
 
 
 def test_what_is_no_store(data: Observations) -> None:
-    with pytest.raises(InputError, match="engine='disk' takes a store: make one with accams ingest"):
+    with pytest.raises(InputError, match="engine='disk' takes a store as it is: make one with accams ingest"):
         ACCAMS(2, 2, engine="disk").fit(data)
 
 
@@ -109,3 +109,35 @@ def test_pages_are_let_go(data: Observations, tmp_path: Path) -> None:
     obs.let_go()
     assert obs.stored_values.sum() == before
     data.let_go()  # nothing to let go of
+
+
+def test_what_cannot_be_streamed(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is switched to `disk` that it cannot do."""
+    monkeypatch.setattr(memory, "PYTHON", -(10**9))
+    settings: dict[str, Any] = {"n_sweeps": 2, "n_chains": 1, "noise": 0.7, "verbose": False, "memory_limit": 100.0}
+    zeros = twins.case("graph", (60, 45)).observations
+    zeros.to_store(tmp_path / "z")
+    with pytest.raises(InputError, match="even one chain does not fit"):
+        BayesianACCAMS(2, 2, row_noise=None, **settings).fit(Observations.open(tmp_path / "z"))
+    obs = Observations.open(tmp_path / "s")
+    with pytest.raises(InputError, match="even one chain does not fit"):
+        BayesianACCAMS(2, 2, early_stopping=True, **settings).fit(obs)
+    with pytest.raises(InputError, match=r"hold nothing out \(no early stopping\)"):
+        BayesianACCAMS(2, 2, early_stopping=True, engine="disk", **{**settings, "memory_limit": None}).fit(obs)
+
+
+def test_a_full_disk(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disk.os, "pwrite", full)
+    with pytest.raises(InputError, match=r"residuals cannot be written beside the store \(No space left on device\)"):
+        ACCAMS(2, 2, engine="disk", verbose=False).fit(Observations.open(tmp_path / "s"))
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_store_by_a_path_from_here(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    obs = Observations.open("s")
+    monkeypatch.chdir(tmp_path.parent)
+    ACCAMS(1, 2, engine="disk", verbose=False).fit(obs)

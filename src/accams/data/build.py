@@ -32,11 +32,12 @@ def from_entries(
             raise InputError(f"there are {len(i):,} rows but {len(other):,} {name}; they must be of equal length")
     if len(i) == 0:
         raise InputError("there are no observations: the data is empty")
-    if duplicates not in ("error", "mean", "last", "sum"):
-        raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
+    check_duplicates(duplicates)
     _check_values(x, i, j, row_index, col_index)
     if w is not None:
         i, j, x, w, t = check_weights(i, j, x, w, t)
+        if len(i) == 0:
+            raise InputError("there are no observations: every weight is 0")
     m, n = _shape(shape, i, j, row_index, col_index)
 
     row_index = row_index or Index(None, m)
@@ -63,6 +64,12 @@ def from_entries(
         "times": t,
         "blank_weight": blanks,
     }
+
+
+def check_duplicates(how: str) -> None:
+    """Whether this is something that can be done with pairs that come twice."""
+    if how not in ("error", "mean", "last", "sum"):
+        raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {how!r}")
 
 
 def without_duplicates(
@@ -282,6 +289,7 @@ def _check_values(
 
 
 def check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """Entries without those of weight 0."""
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         p = int(np.argmax(bad))
@@ -289,8 +297,6 @@ def check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tup
     keep = w > 0
     if keep.all():
         return i, j, x, w, t
-    if not keep.any():
-        raise InputError("there are no observations: every weight is 0")
     return i[keep], j[keep], x[keep], w[keep], None if t is None else t[keep]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,10 @@ def by_column(
     for p in range(0, len(given["cols"]), block):
         counts += np.bincount(given["cols"][p : p + block], minlength=n)
     edges = _cuts(counts, block)
-    with ExitStack() as opened:
-        buckets = _Buckets(folder, edges, {**given, "rows": np.zeros(0, index_type(m))}, opened)
-        for lo, hi in pairwise(_cuts(np.diff(starts), block)):
-            buckets.deal(lo, hi, starts, given)
-            told(0.5 * starts[hi] / starts[-1])
+    buckets = _Buckets(folder, edges, {**given, "rows": np.zeros(0, index_type(m))})
+    for lo, hi in pairwise(_cuts(np.diff(starts), block)):
+        buckets.deal(lo, hi, starts, given)
+        told(0.5 * starts[hi] / starts[-1])
     names = {"rows": "rows", "values": "col_values", "weights": "col_weights"}
     columns = {
         name: store.Column(folder / f"{names[name]}.npy", kind) for name, kind in buckets.kinds.items() if name in names
@@ -64,14 +62,12 @@ def _cuts(counts: NDArray[np.int64], block: int) -> list[int]:
 class _Buckets:
     """Entries of a range of columns each, in the order in which they come, in files of their own."""
 
-    def __init__(self, folder: Path, edges: list[int], like: Arrays, opened: ExitStack) -> None:
+    def __init__(self, folder: Path, edges: list[int], like: Arrays) -> None:
         self.folder, self.kinds, self.edges = folder, {name: each.dtype for name, each in like.items()}, edges
         self._of = np.repeat(np.arange(len(edges) - 1), np.diff(edges)).astype(np.uint32)
-        self._files = {
-            (name, bucket): opened.enter_context(self._path(name, bucket).open("wb"))
-            for name in self.kinds
-            for bucket in range(len(edges) - 1)
-        }
+        for name in self.kinds:
+            for bucket in range(len(edges) - 1):
+                self._path(name, bucket).write_bytes(b"")
 
     def deal(self, lo: int, hi: int, starts: NDArray[np.int64], given: Arrays) -> None:
         """The entries of rows lo .. hi to their buckets."""
@@ -80,7 +76,8 @@ class _Buckets:
         order, ends = _stable(self._of[here["cols"]], len(self.edges) - 1)
         for name, values in here.items():
             for bucket, part in enumerate(np.split(values[order], ends[:-1])):
-                self._files[name, bucket].write(np.ascontiguousarray(part).data)
+                with self._path(name, bucket).open("ab") as file:  # one at a time: there may be thousands
+                    file.write(np.ascontiguousarray(part).view(np.uint8).data)
 
     def sorted(self, bucket: int) -> Arrays:
         """All entries of a bucket by column; its files are removed."""

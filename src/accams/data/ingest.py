@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -53,11 +53,12 @@ def ingest(
         raise InputError(f"{out} is there already: remove it, or name another")
     if memory < LEAST:
         raise InputError(f"ingesting needs at least {LEAST >> 20} MiB of memory")
+    build.check_duplicates(duplicates)
     files = [_source(each) for each in sources]
     folder = out.with_name(out.name + ".partial")
     asked = {"files": files, "names": names, "duplicates": duplicates, "blanks": blanks}
-    _begin(folder, json.loads(json.dumps(asked)))
-    with _cleared_after_errors(folder, out), _database(folder, memory) as con:
+    with _database(folder, out, memory) as con, _cleared_after_errors(folder, out):
+        _begin(con, folder, json.loads(json.dumps(asked)))
         work = _Work(con, folder, duplicates, blanks, max(1, memory // PER_ENTRY), told)
         work.read([Path(each["path"]) for each in files], names)
         work.sort()
@@ -75,13 +76,22 @@ def _source(path: Path) -> dict[str, Any]:
     return {"path": str(found), "bytes": about and about.st_size, "changed": about and about.st_mtime_ns}
 
 
-def _begin(folder: Path, asked: dict[str, Any]) -> None:
-    """A folder for what is done on the way; what another run with the same sources has done stays."""
+def _begin(con: Any, folder: Path, asked: dict[str, Any]) -> None:
+    """Keep what another run with the same sources has done, and nothing else."""
     known = folder / "asked.json"
-    if known.is_file() and json.loads(known.read_text()) != asked:
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    known.write_text(json.dumps(asked))
+    try:
+        same = known.is_file() and json.loads(known.read_text()) == asked
+    except ValueError:
+        same = False
+    if same:
+        return
+    for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+        con.execute(f"DROP TABLE {name}")
+    for path in (*folder.glob("*.npy"), *folder.glob("bucket-*.bin")):
+        path.unlink()
+    new = folder / "asked.new"
+    new.write_text(json.dumps(asked))
+    new.replace(known)
 
 
 @contextmanager
@@ -104,11 +114,24 @@ def _cleared_after_errors(folder: Path, out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _database(folder: Path, memory: int) -> Iterator[Any]:
-    scratch = folder / "scratch"
-    scratch.mkdir(exist_ok=True)
-    config = {"memory_limit": f"{memory // 2 >> 20}MiB"}
-    with scan.connect(scratch, str(folder / "work.duckdb"), config) as con:
+def _database(folder: Path, out: Path, memory: int) -> Iterator[Any]:
+    """A database in a folder for what is done on the way; nobody else can have it at the same time."""
+    import duckdb
+
+    if folder.exists() and not (folder / "work.duckdb").is_file() and any(folder.iterdir()):
+        raise InputError(f"{folder} is in the way: remove it, or name another store")
+    scratch, config = folder / "scratch", {"memory_limit": f"{memory // 2 >> 20}MiB"}
+    with ExitStack() as opened:
+        try:
+            scratch.mkdir(parents=True, exist_ok=True)
+            con = opened.enter_context(scan.connect(scratch, str(folder / "work.duckdb"), config))
+        except OSError as error:
+            raise InputError(f"{out} cannot be written: {error.strerror}") from None
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(
+                f"{folder} is in use by another run, or damaged ({reason}): wait for that to end, or remove the folder"
+            ) from None
         yield con
 
 
@@ -140,6 +163,7 @@ class _Work:
         self.con, self.folder, self.duplicates, self.blanks, self.block = con, folder, duplicates, blanks, block
         self.told = told
         con.execute("CREATE TABLE IF NOT EXISTS done (step VARCHAR)")
+        con.execute('CREATE TABLE IF NOT EXISTS kinds ("row" VARCHAR, "col" VARCHAR, "time" VARCHAR)')
 
     def read(self, files: Sequence[Path], names: dict[str, str | None]) -> None:
         """All lines of all files into one table."""
@@ -158,7 +182,9 @@ class _Work:
         if self._is_done("sorted"):
             return
         for side in ("row", "col"):
+            text = self.con.execute(f"SELECT count(*) FROM kinds WHERE \"{side}\" = 'VARCHAR'").fetchone()[0] > 0
             whole = "coalesce(CAST(TRY_CAST(id AS BIGINT) AS VARCHAR) = CAST(id AS VARCHAR), false)"
+            whole = "false" if text else whole
             self.con.execute(
                 f"CREATE OR REPLACE TABLE {side}_ids AS WITH found AS (SELECT DISTINCT {side}_id AS id FROM raw), "
                 f"kind AS (SELECT bool_and({whole}) AS whole FROM found) SELECT id, whole, row_number() OVER "
@@ -203,8 +229,8 @@ class _Work:
         counts = np.zeros(m, np.int64)
         found = self.con.execute("SELECT i, count(*) AS size FROM entries GROUP BY i").fetchnumpy()
         counts[found["i"]] = found["size"]
-        present = self.con.execute("SELECT count(weight) > 0, count(time) > 0 FROM entries").fetchone()
-        more = [name for name, there in zip(("weight", "time"), present, strict=True) if there]
+        kinds = self._kinds()
+        more = [name for name in kinds if name != "value"]
         cols = store.Column(self.folder / "cols.npy", build.index_type(len(col_index)))
         other: dict[str, store.Column] = {}
         ends, written = np.cumsum(counts), [np.zeros(1, np.int64)]
@@ -216,13 +242,24 @@ class _Work:
             written.append(np.bincount(part["i"] - lo, minlength=hi - lo))
             for name in ("value", *more):
                 if name not in other:
-                    other[name] = store.Column(self.folder / f"raw_{name}.npy", part[name].dtype)
-                other[name].append(part[name])
+                    other[name] = store.Column(self.folder / f"raw_{name}.npy", kinds[name])
+                other[name].append(part[name].astype(kinds[name]))
+        if cols.size == 0:
+            raise InputError("there are no observations: every weight is 0")
         files = {"cols": cols.close()}
         for each in other.values():
             each.close()
         files["row_starts"] = store.write(self.folder / "row_starts.npy", np.cumsum(np.concatenate(written)))
         return files, [f"raw_{name}" for name in other]
+
+    def _kinds(self) -> dict[str, str]:
+        """The types of values, weights and times, where there are any; whole times, if none is missing."""
+        asked = "count(weight), count(time), count(*), any_value(typeof(time)) FILTER (time IS NOT NULL)"
+        weights, times, entries, kind = self.con.execute(f"SELECT {asked} FROM entries").fetchone()
+        found = {"value": "f8"} | ({"weight": "f8"} if weights else {})
+        if times:
+            found["time"] = {"TIMESTAMP": "M8[us]", "DOUBLE": "f8"}.get(kind, "i8" if times == entries else "f8")
+        return found
 
     def _part(self, lo: int, hi: int, more: list[str], row_index: Index, col_index: Index) -> dict[str, NDArray[Any]]:
         """The entries of rows lo .. hi, checked, those that come twice made one."""
@@ -281,19 +318,48 @@ class _Work:
 
     def _take(self, number: int, con: Any, table: scan.Table, counts: dict[str, int]) -> None:
         """Add the lines of a table that has no faults, all or none; `number` is that of the file."""
-        cells = {"file": f"{number}::INTEGER", "row_id": '"row"', "col_id": '"col"', "value": "1.0::DOUBLE"}
-        cells |= {role: f'CAST("{role}" AS DOUBLE)' for role in ("value", "weight") if role in table.cells}
+        import duckdb
+
+        cells = {"row_id": '"row"', "col_id": '"col"', "value": "1.0"}
+        cells |= {role: f'"{role}"' for role in ("value", "weight") if role in table.cells}
         if counts.get("times"):
             cells["time"] = scan.time_sql(table, counts)
-        kinds = {"weight": "DOUBLE", "time": "DOUBLE"}
-        cells |= {name: f"NULL::{kind}" for name, kind in kinds.items() if name not in cells}
-        order = "file", "row_id", "col_id", "value", "weight", "time"
-        select = "SELECT " + ", ".join(f"{cells[name]} AS {name}" for name in order) + " FROM lines"
-        con.execute(f"CREATE TABLE IF NOT EXISTS raw AS {select} LIMIT 0")
-        con.execute(f"INSERT INTO raw {select}")
+        try:
+            kinds = self._agreed(table, _kind_of_times(table, counts))
+            parts = [f"{number}::INTEGER AS file"]
+            parts += [f"CAST({cells.get(name, 'NULL')} AS {kind}) AS {name}" for name, kind in kinds.items()]
+            select = f"SELECT {', '.join(parts)} FROM lines"
+            con.execute(f"CREATE TABLE IF NOT EXISTS raw AS {select} LIMIT 0")
+            for name, kind in kinds.items():
+                con.execute(f"ALTER TABLE raw ALTER {name} TYPE {kind}")
+            con.execute(f"INSERT INTO raw {select}")
+        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
+            raise OSError(28, str(error).splitlines()[0]) from None  # not the fault of the table
+
+    def _agreed(self, table: scan.Table, times: str | None) -> dict[str, str]:
+        """Types for the lines of all files up to this one."""
+        row, col = table.id_types["row"], table.id_types["col"]
+        self.con.execute("INSERT INTO kinds VALUES (?, ?, ?)", [row, col, times])
+        found = self.con.execute("SELECT DISTINCT * FROM kinds").fetchall()
+        rows, cols, moments = ({each[p] for each in found} for p in range(3))
+        moments -= {None}
+        if "TIMESTAMP" in moments and len(moments) > 1:
+            raise InputError("its times are of another kind than those of the files before: numbers or dates, not both")
+        ids = ("BIGINT" if each == {"BIGINT"} else "VARCHAR" for each in (rows, cols))
+        time = next((kind for kind in ("TIMESTAMP", "DOUBLE", "BIGINT") if kind in moments), "DOUBLE")
+        return dict(zip(("row_id", "col_id", "value", "weight", "time"), (*ids, "DOUBLE", "DOUBLE", time), strict=True))
 
     def _is_done(self, step: str) -> bool:
         return bool(self.con.execute("SELECT count(*) FROM done WHERE step = ?", [step]).fetchone()[0])
 
     def _done(self, step: str) -> None:
         self.con.execute("INSERT INTO done VALUES (?)", [step])
+
+
+def _kind_of_times(table: scan.Table, counts: dict[str, int]) -> str | None:
+    """The type of a table's times, if it has any."""
+    if not counts.get("times"):
+        return None
+    if not table.times_are_numbers:
+        return "TIMESTAMP"
+    return "BIGINT" if counts["whole_times"] == counts["times"] else "DOUBLE"

@@ -27,7 +27,7 @@ class Observations:
     """The observed entries of a matrix: what a model learns from.
 
     Rows are users and columns are items, always. Make one with `from_frame`, `from_dense`, `from_sparse`,
-    `from_coo` or `from_file`. What is not an entry is missing, except with ``zeros="observed"``, where
+    `from_coo`, `from_file` or `open`. What is not an entry is missing, except with ``zeros="observed"``, where
     every blank is an observed zero.
 
     Attributes
@@ -192,8 +192,9 @@ class Observations:
         from accams.data import readers, store
 
         if store.is_store(Path(path)):
-            if any(name is not None for name in (row, col, value, weight, time)):
-                raise InputError(f"{path} is a store: its columns were named when it was made")
+            named = any(name is not None for name in (row, col, value, weight, time))
+            if named or (duplicates, zeros, zero_weight) != ("error", "missing", 1.0):
+                raise InputError(f"{path} is a store: columns, duplicates and zeros were settled when it was made")
             return cls.open(path)
         return cls(
             **readers.read(
@@ -209,7 +210,7 @@ class Observations:
         """
         from accams.data import store
 
-        return cls(**store.read(Path(path), verify=verify))
+        return cls(**store.read(Path(path).resolve(), verify=verify))
 
     # -- looking at one -------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.ids import Index
+from accams.data.ids import Index, example
 from accams.errors import InputError, MissingDataError
 
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
@@ -46,8 +47,9 @@ class Column:
     def append(self, values: NDArray[Any]) -> None:
         """Write what follows."""
         data = np.ascontiguousarray(values, self.kind)
-        self._file.write(data.data)
-        self._sum = zlib.crc32(data.data, self._sum)
+        content = data.view(np.uint8).data  # times have no buffer of their own
+        self._file.write(content)
+        self._sum = zlib.crc32(content, self._sum)
         self.size += data.size
 
     def close(self) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def write_ids(folder: Path, side: str, index: Index) -> dict[str, dict[str, Any]
         return {}
     if index.ids.dtype.kind == "i":
         return {f"{side}_ids": write(folder / f"{side}_ids.npy", index.ids)}
-    texts = [str(each).encode() for each in index.ids.tolist()]
+    texts = [each.encode() for each in index.ids.tolist()]
     text, ends = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(each) for each in texts], dtype=np.int64)
     parts: dict[str, NDArray[Any]] = {f"{side}_id_text": text, f"{side}_id_ends": ends}
     return {name: write(folder / f"{name}.npy", each) for name, each in parts.items()}
@@ -96,13 +98,22 @@ def about(values: NDArray[Any], weights: NDArray[Any] | None) -> dict[str, Any]:
 
 def save(path: Path, fields: dict[str, NDArray[Any] | None], indices: tuple[Index, Index], **told: Any) -> None:
     """A store of what is in memory."""
-    path.mkdir(parents=True)
-    files = {name: write(path / f"{name}.npy", each) for name, each in fields.items() if each is not None}
-    for side, index in zip(("row", "col"), indices, strict=True):
-        files |= write_ids(path, side, index)
-    values, weights = fields["values"], fields["weights"]
-    assert values is not None
-    write_manifest(path, files, about=about(values, weights), **told)
+    for index in indices:
+        if index.ids.dtype.kind != "i" and not all(isinstance(each, str) for each in index.ids.tolist()):
+            raise InputError(f"a store takes ids that are whole numbers or text, not {example(index.ids)}")
+    folder = path.with_name(path.name + ".partial")
+    try:
+        folder.mkdir(parents=True)
+        files = {name: write(folder / f"{name}.npy", each) for name, each in fields.items() if each is not None}
+        for side, index in zip(("row", "col"), indices, strict=True):
+            files |= write_ids(folder, side, index)
+        values, weights = fields["values"], fields["weights"]
+        assert values is not None
+        write_manifest(folder, files, about=about(values, weights), **told)
+        folder.rename(path)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def is_store(path: Path) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 TOTAL_BITS = 39  # all weights together: times a residual of 22 bits still within an int64
 LARGEST_BITS = 24
+PIECE = 1 << 22  # observations that are looked at together
 
 
 def weight_step(values: NDArray[Any], weights: NDArray[Any] | None, blanks: float | None, cells: int) -> float:
@@ -25,7 +26,10 @@ def weight_step(values: NDArray[Any], weights: NDArray[Any] | None, blanks: floa
     bits = TOTAL_BITS
     if blanks is not None:
         total += blanks * (cells - len(values))
-        squares, range_ = float(np.square(values, dtype=np.float64).sum()), float(np.abs(values).max())
+        squares, range_ = 0.0, 0.0
+        for first in range(0, len(values), PIECE):
+            part = values[first : first + PIECE].astype(np.float64)
+            squares, range_ = squares + float(np.square(part).sum()), max(range_, float(np.abs(part).max()))
         bits += min(12, max(0, int(np.log2(range_ / np.sqrt(largest * squares / total))) if squares else 0))
     return max(power_of_two_above(total) * 2.0**-bits, power_of_two_above(largest) * 2.0**-LARGEST_BITS)
 

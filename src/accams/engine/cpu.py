@@ -16,7 +16,7 @@ from accams.engine.residual import NONE, ResidualState, Shift
 from accams.engine.tables import Table
 from accams.kernels import sparse
 from accams.model.stencils import Labels
-from accams.threads import Range
+from accams.threads import Range, Threads
 
 Work = Callable[[int, int], None]
 
@@ -31,9 +31,9 @@ class Order:
     ranges: list[Range]
 
 
-def to_column_order(obs: Observations, by_row: NDArray[np.int32]) -> NDArray[np.int32]:
+def to_column_order(obs: Observations, by_row: NDArray[np.int32], threads: Threads) -> NDArray[np.int32]:
     """One number per observation, from row order to column order."""
-    return transpose.to_column_order(obs.row_starts, obs.cols, obs.shape[1], by_row)
+    return transpose.to_column_order(obs.row_starts, obs.cols, obs.shape[1], by_row, threads)
 
 
 class CpuEngine(Engine):
@@ -47,7 +47,7 @@ class CpuEngine(Engine):
         weights: list[NDArray[np.int32] | None] = [None, None]
         if obs.stored_weights is not None:
             by_row = self.grid.weight_ticks(obs)
-            weights = [by_row, to_column_order(obs, by_row)]
+            weights = [by_row, to_column_order(obs, by_row, self.threads)]
         self.orders = [
             Order(starts, index, w, self.threads.split(starts))
             for starts, index, w in zip((obs.row_starts, obs.col_starts), (obs.cols, obs.rows), weights, strict=True)
@@ -56,7 +56,7 @@ class CpuEngine(Engine):
     def values_in_ticks(self) -> list[NDArray[np.int32]]:
         """The data less the offset, in both orders."""
         by_row = self.grid.ticks_of(self.observations.stored_values)
-        return [by_row, to_column_order(self.observations, by_row)]
+        return [by_row, to_column_order(self.observations, by_row, self.threads)]
 
     def new_state(self, chain: int = 0) -> CpuState:
         """A state whose residual is the data less the offset."""

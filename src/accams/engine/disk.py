@@ -38,6 +38,8 @@ class Vector:
     def __init__(self, path: Path, kind: Any, first: int = 0, *, new: bool = False) -> None:
         self.kind, self._first = np.dtype(kind), first
         self._file = os.open(path, os.O_RDWR | os.O_CREAT if new else os.O_RDONLY)
+        if new:
+            path.unlink()  # it is gone when it is closed, whatever becomes of this process
 
     def read(self, start: int, into: NDArray[Any]) -> None:
         """Fill an array with the numbers from `start` on."""
@@ -56,7 +58,13 @@ class Vector:
             return
         view, place = np.ascontiguousarray(values).data.cast("B"), self._first + start * self.kind.itemsize
         while len(view):
-            done = os.pwrite(self._file, view, place)
+            try:
+                done = os.pwrite(self._file, view, place)
+            except OSError as error:
+                raise InputError(
+                    f"residuals cannot be written beside the store ({error.strerror}): they take 8 bytes per rating "
+                    "and chain; free some space, or use fewer chains"
+                ) from None
             view, place = view[done:], place + done
 
     def close(self) -> None:
@@ -97,7 +105,12 @@ class DiskEngine(Engine):
         super().__init__(*args)
         obs, folder = self.observations, self.observations.store
         if folder is None:
-            raise InputError("engine='disk' takes a store: make one with accams ingest, and Observations.open it")
+            raise InputError(
+                "engine='disk' takes a store as it is: make one with accams ingest, Observations.open it, and hold "
+                "nothing out (no early stopping)"
+            )
+        if not hasattr(os, "preadv"):
+            raise InputError("engine='disk' needs Linux or macOS: use engine='cpu'")
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="accams-disk")
         self._scratch = _scratch(folder)
         self.folder = Path(self._scratch.name)

@@ -32,7 +32,7 @@ class Pending:
 
 
 class ResidualState(State):
-    """A state with an explicit residual (cpu and dense engines)."""
+    """A state with an explicit residual (cpu, dense and disk engines)."""
 
     def __init__(self, engine: Any) -> None:
         super().__init__(engine)

@@ -71,7 +71,8 @@ class ACCAMS(StencilEstimator):
         Whether predictions are kept within the range of the training values, or within the range given.
     engine : {"auto", "cpu", "dense", "graph", "cuda", "disk"}, default "auto"
         Where it runs: `cpu` for sparse data with missing cells, `dense` for complete matrices,
-        `graph` where blanks are observed zeros; `cuda` on an NVIDIA GPU (at most 32 clusters a side), where asked for.
+        `graph` where blanks are observed zeros; `cuda` on an NVIDIA GPU (at most 32 clusters a side), where asked for;
+        `disk` streams a store (`Observations.open`), where asked for.
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.
     random_state : int, RandomState, Generator or None, default 0

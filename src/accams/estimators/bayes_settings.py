@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accams.data.memory import memory_estimate
+from accams.data.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
@@ -21,6 +21,7 @@ from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.keys import seed_of
 from accams.fit.priors import Priors
 from accams.fit.sample import Plan
+from accams.threads import available_cores
 
 if TYPE_CHECKING:
     from accams.estimators.bayesian import BayesianACCAMS
@@ -309,15 +310,18 @@ def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setu
         )
         for n in (1, at_once)
     ]
-    if sizes[1] > limit and model.engine in ("auto", "disk") and observations.store is not None and not calibrated:
+    whole = observations.store is not None and observations.blank_weight is None and not model.early_stopping
+    if sizes[1] > limit and model.engine in ("auto", "disk") and whole and not calibrated:
         streamed = memory_estimate(
             observations.shape, observations.nnz, n_stencils=len(shapes), n_clusters=k, n_chains=model.n_chains,
             engine="disk",
         )  # fmt: skip
+        longest = max(int(observations.counts(axis).max()) for axis in (0, 1))
+        streamed += 12 * max(0, longest - DISK_BLOCK) * (available_cores() + DISK_AHEAD)  # it is read as a whole
         if streamed > limit:
             raise InputError(
                 f"this fit needs about {streamed / 1e9:.2g} GB even if the ratings stay on disk, more than {whose} "
-                f"({limit / 1e9:.2g} GB): use fewer chains or threads"
+                f"({limit / 1e9:.2g} GB): use fewer chains"
             )
         return replace(setup, engine="disk")
     if sizes[1] > limit:

@@ -41,7 +41,7 @@ class CudaEngine(Engine):
         weights: list[NDArray[np.int32] | None] = [None, None]
         if obs.stored_weights is not None:
             by_row = grid.weight_ticks(obs)
-            weights = [by_row, to_column_order(obs, by_row)]
+            weights = [by_row, to_column_order(obs, by_row, threads)]
         self._states: list[Any] = []
         self.sides = [self._side(axis, weights[axis], k, stream, most) for axis in (0, 1)]
         self.lane_size = 0 if most is None else max(side.largest for side in self.sides)
@@ -62,7 +62,7 @@ class CudaEngine(Engine):
     def values_in_slices(self) -> list[NDArray[np.int32]]:
         """The data less the offset, in ticks, as both orders lie on the device."""
         by_row = self.grid.ticks_of(self.observations.stored_values)
-        both = by_row, to_column_order(self.observations, by_row)
+        both = by_row, to_column_order(self.observations, by_row, self.threads)
         return [side.layout.arranged(values, self.threads) for side, values in zip(self.sides, both, strict=True)]
 
     def new_state(self, chain: int = 0) -> Any:

@@ -387,6 +387,6 @@ class CudaState(State):
         obs, grid = self.engine.observations, self.engine.grid
         weights = None if obs.stored_weights is None else grid.weight_ticks(obs)
         if weights is not None and axis == 1:
-            weights = to_column_order(obs, weights)
+            weights = to_column_order(obs, weights, self.engine.threads)
         starts, index = ((obs.row_starts, obs.cols), (obs.col_starts, obs.rows))[axis]
         return Order(starts, index, weights, self.engine.threads.split(starts))
