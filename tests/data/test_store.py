@@ -377,3 +377,13 @@ def test_a_full_disk_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match=r"s cannot be written \(.*No space left on device\).*free some space"):
         ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    table().to_csv(tmp_path / "a.csv", index=False)
+    inside = tmp_path / "a.csv" / "s"  # a file is no folder
+    with pytest.raises(InputError, match=r"s cannot be written: Not a directory"):
+        ingest([tmp_path / "a.csv"], inside, NAMES)
+    with pytest.raises(InputError, match=r"s cannot be written: Not a directory"):
+        Observations.from_file(tmp_path / "a.csv").to_store(inside)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]

@@ -141,3 +141,9 @@ def test_a_store_by_a_path_from_here(data: Observations, tmp_path: Path, monkeyp
     obs = Observations.open("s")
     monkeypatch.chdir(tmp_path.parent)
     ACCAMS(1, 2, engine="disk", verbose=False).fit(obs)
+
+
+def test_where_files_cannot_be_read_so(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(disk.os, "preadv")
+    with pytest.raises(InputError, match="engine='disk' needs Linux or macOS: use engine='cpu'"):
+        ACCAMS(2, 2, engine="disk", verbose=False).fit(Observations.open(tmp_path / "s"))

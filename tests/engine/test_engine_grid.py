@@ -12,8 +12,8 @@ from scipy import sparse
 
 from accams.data.observations import Observations
 from accams.data.weights import TOTAL_BITS
-from accams.engine.base import MAX_ROW_WEIGHT
 from accams.engine.grid import (
+    MAX_ROW_WEIGHT,
     MAX_TICK,
     ROW_TOTAL_BITS,
     ROW_WEIGHT_BITS,

@@ -9,8 +9,7 @@ import twins_sample
 from twins_sample import assert_tables, brute_sums, busy, own_first
 
 from accams.data.observations import Observations
-from accams.engine.base import MAX_ROW_WEIGHT
-from accams.engine.grid import Grid
+from accams.engine.grid import MAX_ROW_WEIGHT, Grid
 from accams.engine.rules import Nearest, RowNoise
 
 KEY = (2**62 + 12345, 2**61 + 678)

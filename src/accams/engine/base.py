@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from accams.data.observations import Observations
 from accams.engine import kmeans, seeding
-from accams.engine.grid import Grid, row_weight_step
+from accams.engine.grid import Grid, row_weight_step, row_weight_ticks
 from accams.engine.kmeans import Init
 from accams.engine.one_by_one import update_one_by_one
 from accams.engine.rules import Blocked, BlockedVisit, Collapsed, Effects, Nearest, RowNoise, Rule, Template
@@ -34,8 +34,6 @@ from accams.threads import Range, Threads
 Sums = tuple[NDArray[np.int64], NDArray[np.int64]]
 Assigner = Callable[..., int]
 Random = np.random.Generator
-MAX_ROW_WEIGHT = 2**20
-LARGEST_MASS = 2.0**39  # all weights times row weights: times a residual of 23 bits still within an int64
 
 
 class Engine(ABC):
@@ -224,8 +222,7 @@ class State(ABC):
 
     def squared_error(self, *, row_weighted: bool = False) -> float:
         """Weighted sum of squared residuals, on the scale of the data; with or without the rows' own weights."""
-        grid = self.engine.grid
-        squares = self._row_squares()
+        grid, squares = self.engine.grid, self._row_squares()
         if row_weighted and self.row_weights is not None:
             squares = squares * (self.row_weights * self.engine.row_step)
         return float(squares.sum()) * grid.step**2 * grid.weight_step
@@ -248,16 +245,13 @@ class State(ABC):
 
     def set_row_weights(self, weights: NDArray[np.float64]) -> None:
         """Give every row a precision, rounded to the grid (and all of them smaller, if sums could overflow)."""
-        ticks = np.minimum(weights / self.engine.row_step, MAX_ROW_WEIGHT)
-        ticks = ticks * min(1.0, LARGEST_MASS / float(self.engine.row_mass @ ticks))
-        self.row_weights = np.maximum(np.rint(ticks), 1.0).astype(np.int32)
+        self.row_weights = row_weight_ticks(weights, self.engine.row_step, self.engine.row_mass)
         self._sums = [None, None]
 
     def draw_effects(self, axis: int, rule: Effects) -> float:
         """Draw an effect for every row (column) and put it into the residual; returns the sum of their squares."""
-        old, limit = self.effects[axis], self.engine.grid.limit
-        if old is None:
-            old = np.zeros(self.shape[axis], np.int32)
+        known, limit = self.effects[axis], self.engine.grid.limit
+        old = np.zeros(self.shape[axis], np.int32) if known is None else known
         n, l = self.buffers(axis, 1)
         self.gather(axis, np.zeros(self.shape[1 - axis], np.uint8), n, l)
         change, weights, draw = np.empty_like(old), self.own_weights(axis), (rule.kappa, rule.tau, limit, *rule.key)

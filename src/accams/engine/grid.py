@@ -20,6 +20,8 @@ VALUE_BITS = 22  # a value uses this many bits, about as precise as the range in
 MAX_TICK = 2**31 - 1
 BLOCK = 1 << 16
 ROW_WEIGHT_BITS = 10
+MAX_ROW_WEIGHT = 2**20
+LARGEST_MASS = 2.0**39  # all weights times row weights: times a residual of 23 bits still within an int64
 ROW_TOTAL_BITS = 37  # all weights times their row's weight, if those are one on average
 WEIGHT_TOTAL_BITS = 28  # all weights of observations, where rows have weights too
 
@@ -88,6 +90,13 @@ def row_weight_step(observations: Observations, grid: Grid) -> float:
     """The step for weights of rows, so that sums of weight times row weight times residual stay within 64 bits."""
     ticks = observations.total_weight() / grid.weight_step
     return max(2.0**-ROW_WEIGHT_BITS, power_of_two_above(ticks) * 2.0**-ROW_TOTAL_BITS)
+
+
+def row_weight_ticks(weights: NDArray[np.float64], step: float, mass: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Weights of rows in steps, all smaller if sums could overflow; `mass` is what each row's observations weigh."""
+    ticks = np.minimum(weights / step, MAX_ROW_WEIGHT)
+    ticks = ticks * min(1.0, LARGEST_MASS / float(mass @ ticks))
+    return np.maximum(np.rint(ticks), 1.0).astype(np.int32)
 
 
 def _in_blocks(
