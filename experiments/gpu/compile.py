@@ -57,9 +57,6 @@ def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], Bounds]]:
             kernel = labelling.label_kernel(how, (k, k), 0, 128, row_weighted=True)  # type: ignore[arg-type]
             types = counts, sums, sums, ints, ints, ints, templates, i64, prices, *given, i64, i64, labels, i64, longs
             yield f"label k={k}, {how}", kernel, types, (128, labelling.label_threads((k, k)) // 128)
-        for heavy in (False, True):
-            kernel = sums_of.add_up_kernel(k, 128, 4, heavy)
-            yield f"add up k={k}{', weighted' * heavy}", kernel, (ints, ints, counts, sums, sums), None
     yield "first step", steps.first_step, (counts, i64, i64, i64, *given, i64, prices, sums), None
     told = prices, sums, prices
     types = longs, *3 * [i64], templates, counts, i64, i64, *given, *3 * [i64], *told
@@ -69,6 +66,8 @@ def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], Bounds]]:
     yield "take", sums_of.take, (longs, ints, ints, counts, *4 * [sums]), None
     yield "zero", steps.zero, (sums,), None
     for flag in (False, True):
+        kernel = sums_of.add_up_kernel(128, 4, flag)
+        yield f"add up{', weighted' * flag}", kernel, (ints, ints, counts, sums, sums), None
         yield f"squares{', weighted' * flag}", steps.squares_kernel(flag), (*lanes, *3 * [i64], ints, ints, sums), None
         for own in (False, True):
             index = ints if flag else shorts

@@ -54,11 +54,14 @@ def _netflix(found: dict[str, Any]) -> str:
     head = ["", "s", "sweeps", "fit, s", "first sweep, s", "median of the others, s", "sigma", "GPU bytes per rating",
             "estimated"]  # fmt: skip
     cpu, gpu = found.get("netflix-cpu"), [each for key, each in found.items() if key.startswith("netflix-again")]
+    few = [found["netflix-few"]] if "netflix-few" in found else []
     if not (cpu and gpu):
         return table(head, rows)
     sweep, fit = (median(each[key] for each in gpu) for key in ("median", "seconds"))
     whole = (cpu["first"] + (gpu[0]["sweeps"] - 1) * cpu["median"]) / 60
+    noise = ", ".join(f"{each['sigma'] / 0.8 - 1:+.1%} with {each['s']} stencils" for each in (gpu[0], *few))
     told = f"Medians: {fit:.1f} s a fit, {cpu['median'] / sweep:.1f} times faster a sweep."
+    told += f" Noise as sampled, beside the 0.8 that was planted with ten stencils: {noise}."
     return table(head, rows) + f"\n\n{told} By its first sweeps, the CPU would take about {whole:.0f} minutes."
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from accams.engine.cuda import device
+from accams.engine.cuda.labels import label_bytes
 from accams.errors import InputError
 
 pytest.importorskip("numba.cuda")
@@ -35,6 +36,16 @@ def no_simulator(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_gpu(no_simulator: Any) -> None:
     assert device.find_device() == (132, 1 << 17, 1 << 30, 128, False)
+
+
+def test_a_small_gpu(no_simulator: Any) -> None:
+    """One with 64 KB of shared memory has smaller blocks, in which labels of 32 clusters find room."""
+    no_simulator.get_current_device = lambda: SimpleNamespace(
+        MULTIPROCESSOR_COUNT=40, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=64 << 10
+    )
+    found = device.find_device()
+    assert found.threads == 64
+    assert label_bytes((32, 32), found.threads) + 8 * 32 * 32 + 16 * found.threads + 1024 < found.shared
 
 
 def test_without_numba_cuda(no_simulator: Any, monkeypatch: pytest.MonkeyPatch) -> None:

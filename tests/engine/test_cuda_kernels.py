@@ -78,9 +78,9 @@ class Case:
             UNUSED if partners is None else partners, parts,
         )  # fmt: skip
         cut = np.full((2, K_OTHER, len(layout.cut_starts) - 1), 7, np.int64)
-        sums.add_up_kernel(K_OTHER, 16, 4, any(heavy))[1 + cut.shape[2] // 4, 16, 0, sums.add_up_bytes(K_OTHER, 16)](
-            layout.cut_starts, layout.cut_lanes, parts, *cut
-        )
+        if cut.size:
+            add_up = sums.add_up_kernel(16, 4, any(heavy))
+            add_up[(-(-cut.shape[2] // 4), K_OTHER), 16](layout.cut_starts, layout.cut_lanes, parts, *cut)
         n, l = np.full((2, ROWS, K_OTHER), 7, np.int64)
         sums.take[2, 16](np.arange(ROWS), layout.spots, layout.alone, parts, *cut, n, l)
         return n, l, layout.in_usual_order(resid, Threads(1))

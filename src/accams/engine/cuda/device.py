@@ -71,7 +71,9 @@ def find_device() -> Device:
             f"engine='cuda' cannot compile for this GPU ({_first_line(error)}): update NVIDIA's driver, "
             "reinstall with pip install 'accams[cuda]', or use engine='cpu'"
         ) from error
-    return Device(found.MULTIPROCESSOR_COUNT, found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, int(free), 128, False)
+    shared = found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    threads = 128 if shared > 96 << 10 else 64  # sums of 32 clusters take half a KB a thread
+    return Device(found.MULTIPROCESSOR_COUNT, shared, int(free), threads, False)
 
 
 @cuda.jit
@@ -169,9 +171,9 @@ class Stream:
         """Wait until all work is done."""
         self.handle.synchronize()
 
-    def launch(self, kernel: Any, blocks: int, threads: int, shared: int, *args: Any) -> None:
+    def launch(self, kernel: Any, blocks: int | tuple[int, int], threads: int, shared: int, *args: Any) -> None:
         """Start a kernel; it runs when what came before is done."""
-        if blocks == 0:
+        if not np.prod(blocks):
             return
         with _one_at_a_time:
             if shared > UNASKED and not self.device.simulated:
@@ -182,7 +184,7 @@ class Stream:
             else:
                 self._tape.append(start)
 
-    def _configured(self, kernel: Any, *shape: int) -> Any:
+    def _configured(self, kernel: Any, *shape: Any) -> Any:
         """A kernel with its blocks, threads and bytes of shared memory; few blocks are no reason for a warning."""
         if (kernel, shape) not in self._ready:
             with _quietly():

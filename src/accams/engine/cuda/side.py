@@ -15,7 +15,7 @@ from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
 from accams.engine.cuda.layout import WARP, Layout
 from accams.engine.cuda.pipe import Chunk, Lane, chunks_of, pinned
-from accams.engine.cuda.sums import Sums, add_up_bytes, add_up_kernel, threads_per_row
+from accams.engine.cuda.sums import Sums, add_up_kernel, threads_per_row
 from accams.errors import InputError
 
 STATIC = 2 * 4 * LARGEST + 1024  # shared memory of `gather` beside its sums and codes
@@ -101,9 +101,9 @@ class Side:
         """Add up the sums of rows that were cut into pieces."""
         threads = stream.device.threads
         together = threads_per_row(self.layout, threads)
-        kernel = add_up_kernel(sums.k, threads, together, sums.heavy)
-        blocks = -(-sums.n.shape[1] // (threads // together))
-        stream.launch(kernel, blocks, threads, add_up_bytes(sums.k, threads), *self._cut, *sums)
+        kernel = add_up_kernel(threads, together, sums.heavy)
+        blocks = -(-sums.n.shape[1] // (threads // together)), sums.k
+        stream.launch(kernel, blocks, threads, 0, *self._cut, *sums)
 
     def squares(self, stream: Stream, resid: Array, lanes: list[Lane], out: Array) -> None:
         """Add the squared residuals of every row to `out`."""

@@ -59,54 +59,52 @@ def unpacked(word):
 
 
 def threads_per_row(layout: Layout, most: int) -> int:
-    """Threads that add up the pieces of a row: a power of two, twice as many as it has pieces on average or more, so
-    that nobody waits long for the longest; 32 at most."""
-    pieces = -(-len(layout.cut_lanes) // max(1, len(layout.cut_starts) - 1))
-    return min(32, most, 1 << (2 * pieces - 1).bit_length())
-
-
-def add_up_bytes(k: int, threads: int) -> int:
-    """Shared memory of a block of `add_up`."""
-    return 16 * k * (threads | 1)
+    """Threads that add up the pieces of a row: a power of two, not more than it has pieces on average."""
+    pieces = len(layout.cut_lanes) // max(1, len(layout.cut_starts) - 1)
+    return min(32, most, 1 << max(0, pieces.bit_length() - 1))
 
 
 @cache
-def add_up_kernel(k: int, threads: int, together: int, heavy: bool) -> Any:
-    """Adds up the sums of rows that were cut: `together` threads for each row, in blocks of so many `threads`."""
-    ROWS = threads // together
-    STRIDE = threads | 1
-    L_PARTS = k * STRIDE
+def add_up_kernel(threads: int, together: int, heavy: bool) -> Any:
+    """Adds up the sums of rows that were cut: `together` threads for each row, in blocks of so many `threads`; and
+    blocks in the grid's other direction for every cluster."""
+
+    @part
+    def piece(lanes, parts, b, p, last):
+        """Mass and sum of a piece, or nothing beyond the last."""
+        if p >= last:
+            return np.int64(0), np.int64(0)
+        lane = np.int64(lanes[p])
+        if heavy:
+            return parts[0, b, lane], parts[1, b, lane]
+        return unpacked(parts[0, b, lane])
 
     @kernel
     def add_up(starts, lanes, parts, n, l):
-        shared = cuda.shared.array(0, int64)
-        me = cuda.threadIdx.x
-        for b in range(k):
-            shared[b * STRIDE + me] = 0
-            shared[L_PARTS + b * STRIDE + me] = 0
-        first = cuda.blockIdx.x * ROWS
-        row = first + me // together
+        masses = cuda.shared.array(threads, int64)
+        totals = cuda.shared.array(threads, int64)
+        me, b = cuda.threadIdx.x, cuda.blockIdx.y
+        mine, row = me % together, cuda.blockIdx.x * (threads // together) + me // together
+        mass, total = np.int64(0), np.int64(0)
         if row < n.shape[1]:
-            for p in range(starts[row] + me % together, starts[row + 1], together):
-                lane = np.int64(lanes[p])
-                for b in range(k):
-                    mass, total = parts[0, b, lane], np.int64(0)
-                    if heavy:
-                        total = parts[1, b, lane]
-                    else:
-                        mass, total = unpacked(mass)
-                    shared[b * STRIDE + me] += mass
-                    shared[L_PARTS + b * STRIDE + me] += total
-        cuda.syncthreads()
-        for c in range(me, ROWS * k, threads):
-            b, r = c // ROWS, c % ROWS
-            if first + r < n.shape[1]:
-                mass, total = np.int64(0), np.int64(0)
-                for other in range(r * together, (r + 1) * together):
-                    mass += shared[b * STRIDE + other]
-                    total += shared[L_PARTS + b * STRIDE + other]
-                n[b, first + r] = mass
-                l[b, first + r] = total
+            last = starts[row + 1]
+            for p in range(starts[row] + mine, last, 4 * together):  # four at once: none waits for another
+                m0, t0 = piece(lanes, parts, b, p, last)
+                m1, t1 = piece(lanes, parts, b, p + together, last)
+                m2, t2 = piece(lanes, parts, b, p + 2 * together, last)
+                m3, t3 = piece(lanes, parts, b, p + 3 * together, last)
+                mass += m0 + m1 + m2 + m3
+                total += t0 + t1 + t2 + t3
+        masses[me], totals[me] = mass, total
+        half = together // 2
+        while half:
+            cuda.syncthreads()
+            if mine < half:
+                masses[me] += masses[me + half]
+                totals[me] += totals[me + half]
+            half //= 2
+        if row < n.shape[1] and mine == 0:
+            n[b, row], l[b, row] = masses[me], totals[me]
 
     return add_up
 
