@@ -132,7 +132,7 @@ def test_label(how: labelling.How, axis: int, row_weighted: bool) -> None:
     elif how == "nearest":
         moved = assign.nearest(0, ROWS, n, l, weights, T, curvature, prices, False, expected, N, L, counts)
     else:
-        moved = sample.blocked(0, ROWS, n, l, weights, T, prices, curvature, *key, expected, N, L, counts)
+        moved = sample.blocked(0, ROWS, n, l, weights, T, prices, curvature, *key, 0, expected, N, L, counts)
     cells = K_OWN * K_OTHER
     tables = np.zeros(2 * cells + K_OWN + 1, np.int64)
     template = np.zeros((2, 8, 8), np.int32)

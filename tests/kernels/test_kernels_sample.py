@@ -133,7 +133,7 @@ def check_blocked(lo, hi, n, l, row_weights, T, log_prior, precision, labels, ke
     """Draw the labels in place, and compare all that comes back."""
     old = labels.copy()
     N, L, counts = np.ones(T.shape, np.int64), np.ones(T.shape, np.int64), np.ones(len(T), np.int64)
-    moved = sample.blocked(lo, hi, n, l, row_weights, T, log_prior, precision, *key, labels, N, L, counts)
+    moved = sample.blocked(lo, hi, n, l, row_weights, T, log_prior, precision, *key, 0, labels, N, L, counts)
     twin = twins_sample.blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key, old)
     np.testing.assert_array_equal(labels, twin)
     assert moved == (old != twin).sum()

@@ -194,7 +194,7 @@ def test_effects(row_weight):
     old, change = np.full(n, 12345, np.int32), np.empty(n, np.int32)
     sums = np.full((n, 1), int(-2.5 / step))
     draw = tau2 / sigma2, np.sqrt(tau2) / step, 2**24, *KEY
-    sample.effects(0, n, np.full((n, 1), 6), sums, weights, old, *draw, change)
+    sample.effects(0, n, np.full((n, 1), 6), sums, weights, old, *draw, 0, change)
     w = row_weight or 1
     whole, L = sigma2 + 6 * w * tau2, w * (-2.5 + 6 * 12345 * step)
     expected = stats.norm(tau2 * L / whole, np.sqrt(sigma2 * tau2 / whole))

@@ -8,7 +8,7 @@ a GPU or on a cluster. Axis 0 is rows and axis 1 is columns; tables and template
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.engine import kmeans, seeding
+from accams.engine import seeding
 from accams.engine.grid import Grid, row_weight_step, row_weight_ticks
 from accams.engine.kmeans import Init
 from accams.engine.one_by_one import update_one_by_one
 from accams.engine.rules import Blocked, BlockedVisit, Collapsed, Effects, Nearest, RowNoise, Rule, Template
-from accams.engine.tables import Part, Table, Tables, Visited, empty_tables, gain_of, own_first, reduced
+from accams.engine.tables import Table, Tables, Visited, gain_of, own_first
 from accams.errors import InputError
-from accams.kernels import assign, sample
+from accams.kernels import sample
 from accams.kernels.predict import add_at
 from accams.kernels.sparse import MAX_LABELS
 from accams.model.codes import Codes
@@ -32,7 +32,6 @@ from accams.model.stencils import Labels, Stencil, StencilSum, label_type
 from accams.threads import Range, Threads
 
 Sums = tuple[NDArray[np.int64], NDArray[np.int64]]
-Assigner = Callable[..., int]
 Random = np.random.Generator
 
 
@@ -73,6 +72,8 @@ class State(ABC):
     stencil.
     """
 
+    first = (0, 0)  # where its rows and columns begin, if it has only some of the matrix
+
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         obs = engine.observations
@@ -88,8 +89,6 @@ class State(ABC):
         self.effects: list[NDArray[np.int32] | None] = [None, None]  # of rows and columns, in ticks
         self._visited: list[Visited] = []
         self._known_squares: NDArray[np.float64] | None = None
-        self._sums: list[Sums | None] = [None, None]
-        self._kept: list[Sums | None] = [None, None]
 
     # -- the contract -----------------------------------------------------------------------------------------
 
@@ -98,7 +97,6 @@ class State(ABC):
         if self.current is not None:
             raise RuntimeError("end the current stencil before beginning another")
         self.current = stencil
-        self._known_squares = None
         if stencil < len(self.templates):
             self._shift(stencil, +1)
             self.k = (self.templates[stencil].shape[0], self.templates[stencil].shape[1])
@@ -109,7 +107,7 @@ class State(ABC):
                 raise InputError(f"a stencil can have at most {MAX_LABELS} clusters a side, not {max(k)}")
             self.k = k
             self.labels = [np.zeros(size, label_type(k_axis)) for size, k_axis in zip(self.shape, k, strict=True)]
-        self._sums = [None, None]
+        self._forget()
 
     def end(self, T: Template) -> None:
         """Put the current stencil, with its labels and this template, into the residual."""
@@ -123,7 +121,7 @@ class State(ABC):
             self.templates[stencil] = T
             self.row_labels[stencil], self.col_labels[stencil] = self.labels
         self._shift(stencil, -1)
-        self._sums, self._known_squares = [None, None], None
+        self._forget()
         self.current = None
 
     def update(self, axis: int, rule: Rule, before: Tables | None = None) -> Tables:
@@ -134,23 +132,10 @@ class State(ABC):
         """
         if isinstance(rule, Collapsed):
             return update_one_by_one(self, axis, rule, before)
-        T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
-        cached = self._sums[axis]
-        n, l = cached or self.buffers(axis, self.k[1 - axis])
-        gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
-        assign_labels = self._assigner(axis, rule, T, n, l)
-
-        def run(lo: int, hi: int) -> Part:
-            if gather is not None:
-                gather(lo, hi)
-            N, L, counts = empty_tables(T.shape)
-            return N, L, counts, int(assign_labels(lo, hi, N, L, counts))
-
-        ranges = self.row_ranges(axis) if gather is None else self._pass_ranges(axis)
-        tables = reduced(self.engine.threads.map(run, ranges), axis)
-        self._sums[axis] = (n, l)
-        all_wanted = tables.counts.min() == 0 and len(self.labels[axis]) >= self.k[axis]
+        tables = self._relabelled(axis, rule)
+        all_wanted = tables.counts.min() == 0 and self.shape[axis] >= self.k[axis]
         if isinstance(rule, Nearest) and rule.prices is None and all_wanted:
+            T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
             moved = seeding.fill_empty_clusters(self, axis, rule, T, tables.counts)
             if moved:
                 tables = replace(self.tables(axis), moved=tables.moved + moved)
@@ -180,23 +165,10 @@ class State(ABC):
         found, self._visited = self._visited, []
         return found
 
-    def tables(self, axis: int) -> Tables:
-        """The block tables of the labels as they are, by a pass along this axis if needed."""
-        n, l = self.sums(axis)
-        labels, weights = self.labels[axis], self.own_weights(axis)
-        k = self.k[axis], self.k[1 - axis]
-
-        def run(lo: int, hi: int) -> Part:
-            N, L, counts = empty_tables(k)
-            assign.block_tables(lo, hi, n, l, weights, labels, N, L, counts)
-            return N, L, counts, 0
-
-        return reduced(self.engine.threads.map(run, self.row_ranges(axis)), axis)
-
     def set_labels(self, axis: int, labels: Labels) -> None:
         """Give the current stencil these labels."""
         self.labels[axis] = labels.astype(label_type(self.k[axis]))
-        self._sums[1 - axis] = None
+        self.forget_sums(1 - axis)
 
     def cluster(self, axis: int, init: Init, generator: Random, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) by their sums over the other axis's clusters, from scratch.
@@ -204,12 +176,6 @@ class State(ABC):
         This is the paper's column clustering when axis is 1 and the rows have been clustered before.
         """
         self.set_labels(axis, self.k_means(axis, init, generator, max_iter))
-
-    def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
-        """Labels of an axis by k-means on its sums over the clusters of the other."""
-        n, l = self.sums(axis)
-        ranges, threads, k = self.row_ranges(axis), self.engine.threads, self.k[axis]
-        return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform, n_trials)
 
     def seed(self, axis: int, init: Init, generator: Random, max_iter: int = 20) -> None:
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.
@@ -246,19 +212,17 @@ class State(ABC):
     def set_row_weights(self, weights: NDArray[np.float64]) -> None:
         """Give every row a precision, rounded to the grid (and all of them smaller, if sums could overflow)."""
         self.row_weights = row_weight_ticks(weights, self.engine.row_step, self.engine.row_mass)
-        self._sums = [None, None]
+        for axis in (0, 1):
+            self.forget_sums(axis)
 
     def draw_effects(self, axis: int, rule: Effects) -> float:
         """Draw an effect for every row (column) and put it into the residual; returns the sum of their squares."""
-        known, limit = self.effects[axis], self.engine.grid.limit
+        known = self.effects[axis]
         old = np.zeros(self.shape[axis], np.int32) if known is None else known
-        n, l = self.buffers(axis, 1)
-        self.gather(axis, np.zeros(self.shape[1 - axis], np.uint8), n, l)
-        change, weights, draw = np.empty_like(old), self.own_weights(axis), (rule.kappa, rule.tau, limit, *rule.key)
-        self.engine.threads.run(sample.effects, self.row_ranges(axis), n, l, weights, old, *draw, change)
+        change = self._effect_changes(axis, rule, old)
         new = self.effects[axis] = old + change
         self._shift_effects(axis, change)
-        self._sums, self._known_squares = [None, None], None
+        self._forget()
         return float(np.square(new * self.engine.grid.step).sum())
 
     def restore(
@@ -270,7 +234,7 @@ class State(ABC):
             if each is not None:
                 self.effects[axis] = each.copy()
                 self._shift_effects(axis, each)
-        self._sums, self._known_squares = [None, None], None
+        self._forget()
         for T, c, d in zip(templates, row_labels, col_labels, strict=True):
             self.begin(len(self.templates), (T.shape[0], T.shape[1]))
             for axis, labels in enumerate((c, d)):
@@ -307,19 +271,6 @@ class State(ABC):
         """The same as prediction wants it, in single precision; an engine that works beside Python may be at it yet."""
         return self.stencils().codes.compact()
 
-    def forget_sums(self, axis: int) -> None:
-        """The labels of the other axis have changed: sums along this one are out of date."""
-        self._sums[axis] = None
-
-    def sums(self, axis: int) -> Sums:
-        """n and l of every row (column) by the clusters of the other axis."""
-        cached = self._sums[axis]
-        if cached is None:
-            n, l = self.buffers(axis, self.k[1 - axis])
-            self.gather(axis, self.labels[1 - axis], n, l)
-            cached = self._sums[axis] = (n, l)
-        return cached
-
     # -- what each engine does in its own way -----------------------------------------------------------------
 
     @abstractmethod
@@ -327,19 +278,36 @@ class State(ABC):
         """Add (+1) stencil number `stencil` to the residual or subtract it (-1), at once or on the next pass."""
 
     @abstractmethod
+    def _relabelled(self, axis: int, rule: Nearest | Blocked) -> Tables:
+        """`update` for these rules, where empty clusters stay empty and sums of the other axis stay as they are."""
+
+    @abstractmethod
+    def tables(self, axis: int) -> Tables:
+        """The block tables of the labels as they are, by a pass along this axis if needed."""
+
+    @abstractmethod
+    def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
+        """Labels of an axis by k-means on its sums over the clusters of the other."""
+
+    @abstractmethod
+    def sums(self, axis: int) -> Sums:
+        """n and l of every row (column) by the clusters of the other axis."""
+
+    @abstractmethod
+    def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        """Write n and l of every row (column) by any labels of the other axis."""
+
+    @abstractmethod
+    def forget_sums(self, axis: int) -> None:
+        """The labels of the other axis have changed: sums along this one are out of date."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give back the memory of the sums, until they are needed again."""
+
+    @abstractmethod
     def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         """Subtract the change of each row's (column's) effect from its residuals, in both orders."""
-
-    @abstractmethod
-    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
-        """Work that writes the sums of rows (columns) lo .. hi by `labels` of the other axis into n and l.
-
-        The caller does it once for every one of `_pass_ranges(axis)`.
-        """
-
-    @abstractmethod
-    def _pass_ranges(self, axis: int) -> list[Range]:
-        """Ranges for a pass over the data along this axis."""
 
     @abstractmethod
     def _squares(self) -> NDArray[np.float64]:
@@ -355,6 +323,12 @@ class State(ABC):
 
     # -- shared work ------------------------------------------------------------------------------------------
 
+    def _forget(self) -> None:
+        """The residual has changed."""
+        self._known_squares = None
+        for axis in (0, 1):
+            self.forget_sums(axis)
+
     def _row_squares(self) -> NDArray[np.float64]:
         """`_squares`, computed again only after the residual has changed."""
         if self._known_squares is None:
@@ -365,36 +339,15 @@ class State(ABC):
         """Weights that each row's sums are still to be multiplied by (those of columns have them in already)."""
         return self.row_weights if axis == 0 else None
 
-    def _partners(self, axis: int) -> NDArray[np.int32] | None:
-        """Weights by which the partners of a row (column) count in its sums: the rows' own, in those of columns."""
-        return self.row_weights if axis == 1 else None
-
-    def _assigner(self, axis: int, rule: Nearest | Blocked, T: NDArray[np.float64], n: Table, l: Table) -> Assigner:
-        """Work that labels rows lo .. hi, adds them to N, L and counts, and returns how many labels changed."""
-        labels, weights = self.labels[axis], self.own_weights(axis)
-        if isinstance(rule, Nearest):
-            prices = np.zeros(len(T)) if rule.prices is None else rule.prices
-            head = n, l, weights, T, rule.curvature, prices, self.uniform
-            return lambda lo, hi, *tables: assign.nearest(lo, hi, *head, labels, *tables)
-        draw = n, l, weights, T, rule.log_prior, rule.precision, *rule.key
-        return lambda lo, hi, *tables: sample.blocked(lo, hi, *draw, labels, *tables)
-
-    def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        self.engine.threads.map(self._gatherer(axis, labels, n, l), self._pass_ranges(axis))
+    def _effect_changes(self, axis: int, rule: Effects, old: NDArray[np.int32]) -> NDArray[np.int32]:
+        """By how much new effects differ from the old ones."""
+        n, l = np.zeros((2, self.shape[axis], 1), np.int64)
+        self.gather(axis, np.zeros(self.shape[1 - axis], np.uint8), n, l)
+        change, weights, limit = np.empty_like(old), self.own_weights(axis), self.engine.grid.limit
+        draw = rule.kappa, rule.tau, limit, *rule.key, self.first[axis]
+        self.engine.threads.run(sample.effects, self.row_ranges(axis), n, l, weights, old, *draw, change)
+        return change
 
     def row_ranges(self, axis: int) -> list[Range]:
         """Ranges for work that costs about the same for every row (column)."""
         return self.engine.threads.split_evenly(self.shape[axis], self.k[0] * self.k[1])
-
-    def release(self) -> None:
-        """Give back the memory of the sums, until they are needed again."""
-        self._sums, self._kept = [None, None], [None, None]
-
-    def buffers(self, axis: int, k: int) -> Sums:
-        """Arrays for the sums of one axis, in place of those that were there."""
-        self._sums[axis] = None
-        kept = self._kept[axis]
-        if kept is None or kept[0].shape[1] != k:
-            shape = (self.shape[axis], k)
-            kept = self._kept[axis] = (np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-        return kept

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.base import State
+from accams.engine.local import LocalState
 
 Shift = tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]  # labels of own and other axis, template (own first)
 NONE: tuple[Any, Any, Any] = (None, None, None)
@@ -31,7 +31,7 @@ class Pending:
         return every
 
 
-class ResidualState(State):
+class ResidualState(LocalState):
     """A state with an explicit residual (cpu, dense and disk engines)."""
 
     def __init__(self, engine: Any) -> None:

@@ -80,11 +80,12 @@ def exponential(x):
 
 
 @contracted
-def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, labels, N, L, counts):
+def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, first, labels, N, L, counts):
     """Draw a label for each row of [lo, hi) given the template, and add its sums to the block tables.
 
     log p(a) = log_prior[a] - precision / 2 * sum_b (n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]) + a constant.
-    `labels` is changed in place; N, L and counts are added to. Returns how many labels changed.
+    `labels` is changed in place; N, L and counts are added to. Returns how many labels changed. Row 0 is number
+    `first` of all: random numbers go by that.
     """
     k_own, k_other = T.shape
     mass = np.zeros((k_other, BLOCK))
@@ -124,7 +125,7 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, labe
                 total[i] += x[i]
                 x[i] = total[i]
         for i in range(width):
-            total[i] *= uniform(key0, key1, start + i)
+            total[i] *= uniform(key0, key1, first + start + i)
         drawn[:] = 0
         for a in range(k_own - 1):
             x = logit[a]
@@ -315,17 +316,18 @@ def normal(key0, key1, counter):
 
 
 @kernel
-def effects(lo, hi, n, l, row_weights, effects, kappa, spread, limit, key0, key1, change):
+def effects(lo, hi, n, l, row_weights, effects, kappa, spread, limit, key0, key1, first, change):
     """Draw a new effect for each row of [lo, hi) and write by how much it differs from the old one into `change`.
 
     With w the row's weight, n and l its sums over all observations (the old effect taken out of l here):
     mean = kappa w l / (1 + kappa w n), standard deviation = spread / sqrt(1 + kappa w n), both in ticks.
+    Row 0 is number `first` of all: random numbers go by that.
     """
     for i in range(lo, hi):
         w = 1.0 if row_weights is None else np.float64(row_weights[i])
         whole = 1.0 + kappa * w * n[i, 0]
         mean = kappa * w * np.float64(l[i, 0] + n[i, 0] * effects[i]) / whole
-        new = np.rint(mean + spread / sqrt(whole) * normal(key0, key1, i))
+        new = np.rint(mean + spread / sqrt(whole) * normal(key0, key1, first + i))
         change[i] = np.int32(min(max(new, -limit), limit)) - effects[i]
 
 

@@ -178,18 +178,21 @@ class Stream:
         with _one_at_a_time:
             if shared > UNASKED and not self.device.simulated:
                 _allow(kernel, shared, args)
-            start = partial(self._configured(kernel, blocks, threads, shared), *args)
+            start = partial(self._start, kernel, (blocks, threads, shared), args)
             if self._tape is None:
                 start()
             else:
                 self._tape.append(start)
 
-    def _configured(self, kernel: Any, *shape: Any) -> Any:
-        """A kernel with its blocks, threads and bytes of shared memory; few blocks are no reason for a warning."""
-        if (kernel, shape) not in self._ready:
+    def _start(self, kernel: Any, shape: tuple[Any, ...], args: tuple[Any, ...]) -> None:
+        """Start a kernel with so many blocks, threads and bytes of shared memory; few blocks are no reason to warn."""
+        ready = self._ready.get((kernel, shape))
+        if ready is None:
             with _quietly():
-                self._ready[kernel, shape] = kernel[shape[0], shape[1], self.handle, shape[2]]
-        return self._ready[kernel, shape]
+                ready = kernel[shape[0], shape[1], self.handle, shape[2]]
+            if not self.device.simulated:  # there, a kernel has the shape that it was given last
+                self._ready[kernel, shape] = ready
+        ready(*args)
 
     def spread(self, kernel: Any, size: int, *args: Any) -> None:
         """Start a kernel with a thread for each of so many numbers, or with as many as there are."""

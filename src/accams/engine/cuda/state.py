@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine import kmeans, seeding
+from accams.engine import kmeans
 from accams.engine.base import Random, State, Sums
 from accams.engine.cpu import Order, to_column_order
 from accams.engine.cuda import kernels, steps
@@ -24,13 +23,12 @@ from accams.engine.cuda.sheet import Planned, Sheet
 from accams.engine.cuda.slots import Copies, Slots
 from accams.engine.cuda.snapshots import Snapshots
 from accams.engine.kmeans import Init
-from accams.engine.rules import Blocked, BlockedVisit, Nearest, Rule, Template
+from accams.engine.rules import Blocked, BlockedVisit, Nearest, Template
 from accams.engine.tables import Table, Tables, Visited, own_first
 from accams.errors import InputError
 from accams.kernels import sparse
 from accams.model.codes import Codes
 from accams.model.stencils import Labels
-from accams.threads import Range
 
 AT_ONCE = 16  # visits that are started together: Python plans the next ones meanwhile
 
@@ -108,22 +106,10 @@ class CudaState(State):
         self._counted.discard(self.current)
         self._ended(self.current, np.array(T, np.int32))
 
-    def update(self, axis: int, rule: Rule, before: Tables | None = None) -> Tables:
-        if not isinstance(rule, Nearest | Blocked):
-            raise NotImplementedError("labels cannot be drawn in turn")
+    def _relabelled(self, axis: int, rule: Nearest | Blocked) -> Tables:
         if isinstance(rule, Nearest):
-            tables = self._label("nearest", axis, rule.T, rule.curvature, rule.prices)
-            if tables.counts.min() == 0 and rule.prices is None and self.shape[axis] >= self.k[axis]:
-                T = own_first(rule.T, axis).astype(float)
-                moved = seeding.fill_empty_clusters(self, axis, rule, T, tables.counts)
-                if moved:
-                    found = self.tables(axis)
-                    tables = Tables(found.N, found.L, found.counts, tables.moved + moved)
-        else:
-            tables = self._label("draw", axis, rule.T, rule.precision, rule.log_prior, rule.key)
-        if tables.moved:
-            self.forget_sums(1 - axis)
-        return tables
+            return self._label("nearest", axis, rule.T, rule.curvature, rule.prices)
+        return self._label("draw", axis, rule.T, rule.precision, rule.log_prior, rule.key)
 
     def visit(self, rule: BlockedVisit) -> None:
         assert self.current is not None
@@ -354,12 +340,6 @@ class CudaState(State):
 
     def _shift(self, stencil: int, sign: int) -> None:
         raise NotImplementedError("stencils are taken out and put back on the device")
-
-    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
-        raise NotImplementedError("passes run on the device")
-
-    def _pass_ranges(self, axis: int) -> list[Range]:
-        raise NotImplementedError("passes run on the device")
 
     def _squares(self) -> NDArray[np.float64]:
         self._settle()
