@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from accams.engine.dense import DenseEngine
 from accams.engine.disk import DiskEngine
 from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
+from accams.engine.ray.engine import RayEngine
+from accams.engine.ray.worker import Worker
 from accams.threads import Threads
 
 # -- accams.kernels.sparse -----------------------------------------------------------------------------------
@@ -191,7 +194,61 @@ def design(rows, cols, row_labels, col_labels, shapes):
 
 KINDS: dict[str, type[Engine]] = {
     "cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "cuda": CudaEngine, "disk": DiskEngine,
+    "ray": RayEngine,
 }  # fmt: skip
+
+
+class InProcess:
+    """A cluster whose workers are all in this process: what they do, without Ray.
+
+    Each question loses a worker with probability `losing`, as if its machine had died; another one takes its place.
+    """
+
+    machines, cores = 3, 3
+
+    def __init__(self) -> None:
+        self.losing, self.groups = 0.0, list[InProcessGroup]()
+
+    def group(self, *given: Any) -> InProcessGroup:
+        """Workers."""
+        self.groups.append(InProcessGroup(self.losing, *given))
+        return self.groups[-1]
+
+    def leave(self) -> None:
+        """Nothing to be done."""
+
+
+class InProcessGroup:
+    """Workers that have all rows and columns between them."""
+
+    def __init__(self, losing: float, loads: Any, whole: Any, cpus: float) -> None:
+        self.losing, self.lost, self._random, self._lock = losing, 0, np.random.default_rng(0), Lock()
+        self._new = [lambda load=load: Worker(load, whole, max(1, int(cpus))) for load in loads]
+        self.workers, self.generation = [make() for make in self._new], [0] * len(loads)
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    def ask(self, chain: int, known: list[int], news: Any, story: Any, what: str, *args: Any) -> list[Any]:
+        """All workers' answers."""
+        answers = []
+        with self._lock:
+            for number in range(len(self)):
+                if self._random.random() < self.losing:
+                    self.lost += 1
+                    self.generation[number] += 1
+                    self.workers[number] = self._new[number]()
+                told = news if known[number] == self.generation[number] else story()
+                known[number] = self.generation[number]
+                answers.append(self.workers[number].ask(chain, told, what, *args))
+        return answers
+
+    def shared(self, what: Any) -> Any:
+        """Nothing is shared."""
+        return what
+
+    def close(self) -> None:
+        """Nothing to be done."""
 
 
 @dataclass
@@ -205,9 +262,10 @@ class Case:
     def engine(self, name: str, threads: Threads | None = None, grid: Grid | None = None) -> Engine:
         """An engine for six stencils."""
         more, obs = (6,) if name == "cuda" else (), self.observations
+        named: dict[str, Any] = {"cluster": InProcess()} if name == "ray" else {}
         if name == "disk":
             obs = stored(obs)
-        return KINDS[name](obs, grid or Grid.of(obs, 6), threads or Threads(1), *more)
+        return KINDS[name](obs, grid or Grid.of(obs, 6), threads or Threads(1), *more, **named)
 
 
 def stored(observations: Observations) -> Observations:
@@ -245,6 +303,7 @@ def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:
 SPARSE_KINDS = ("complete", "missing", "missing weighted", "complete weighted")
 GRAPH_KINDS = ("graph", "graph light", "graph weighted", "graph light weighted")
 ALL = [(e, k) for e in ("cpu", "dense", "disk") for k in SPARSE_KINDS] + [("graph", k) for k in GRAPH_KINDS]
+IN_PROCESS = [("ray", kind) for kind in SPARSE_KINDS]
 REAL_GPU = os.environ.get("NUMBA_ENABLE_CUDASIM") == "0"  # the simulator is slow, so it does not do everything
 SIMULATED = [("cuda", kind) for kind in (SPARSE_KINDS if REAL_GPU else ("missing weighted",))]
 

@@ -226,7 +226,7 @@ def test_resume_can_write_elsewhere(checkpoint: Path, noisy: Path, tmp_path: Pat
 def test_resume_refuses_what_the_checkpoint_decides(option: str, checkpoint: Path, noisy: Path) -> None:
     assert refusal("fit", noisy, "--resume", checkpoint, *option.split()) == (
         f"{option.split()[0]} cannot be given with --resume, since the checkpoint decides: only --checkpoint, "
-        "--checkpoint-every, --memory-limit, --sweeps, --threads and --tol can be given anew"
+        "--checkpoint-every, --memory-limit, --shards, --sweeps, --threads and --tol can be given anew"
     )
 
 

@@ -9,7 +9,7 @@ import twins
 from accams.data.observations import Observations
 from accams.engine.rules import Nearest
 
-cases = pytest.mark.parametrize(("name", "kind"), twins.ALL + twins.SIMULATED)
+cases = pytest.mark.parametrize(("name", "kind"), twins.ALL + twins.IN_PROCESS + twins.SIMULATED)
 axes = pytest.mark.parametrize("axis", [0, 1])
 
 

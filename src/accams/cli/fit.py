@@ -22,6 +22,7 @@ RENAMED = {
     "burn_in": "n_burn_in",
     "sub": "n_sub",
     "threads": "n_threads",
+    "shards": "n_shards",
     "seed": "random_state",
 }  # option: parameter of the estimators; all others have the same name
 READING = ("row", "col", "value", "weight", "duplicates", "zeros", "zero_weight")
@@ -42,6 +43,8 @@ def fit(
     seed: o.Seed = None,
     threads: o.Threads = None,
     engine: o.Engine = None,
+    shards: o.Shards = None,
+    address: o.Address = None,
     quiet: o.Quiet = False,
     row: o.Row = None,
     col: o.Col = None,
@@ -97,6 +100,12 @@ def fit(
     else:
         _refuse_with_resume(given, model)
         estimator = resumed_estimator(resume, parameters_of(given))
+    if address is not None:
+        if estimator.engine != "ray":
+            raise InputError("--address is that of a Ray cluster: add --engine ray")
+        from accams.engine.ray.cluster import join
+
+        join(address)
     reading = {name: ctx.params[name] for name in READING}
     fit_file(Job(data, output, reading, test, quiet, resume, command_to_go_on(given, ctx.command.params)), estimator)
 

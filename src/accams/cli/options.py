@@ -146,7 +146,16 @@ Patience = Annotated[
 ]  # fmt: skip
 Seed = Annotated[int | None, _option("--seed", "The same seed gives the same model.", "0")]
 Threads = Annotated[int | None, _option("--threads", "The result does not depend on it.", "all cores")]
-Engine = Annotated[str | None, _option("--engine", "Where to run.", "auto", metavar="auto|cpu|dense|graph|cuda|disk")]
+Engine = Annotated[
+    str | None, _option("--engine", "Where to run.", "auto", metavar="auto|cpu|dense|graph|cuda|disk|ray")
+]
+Shards = Annotated[
+    int | None, _option("--shards", "Parts of the data on a cluster (--engine ray).", "one for each machine")
+]
+Address = Annotated[
+    str | None,
+    _option("--address", "Of a Ray cluster that is running (auto: the one of this machine).", "one is started here"),
+]
 Quiet = Annotated[bool, _option("--quiet -q", "Show neither progress nor the report; only warnings and errors.")]
 
 # -- fit: bACCAMS ------------------------------------------------------------------------------------------------

@@ -143,6 +143,26 @@ def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def stamp(path: Path) -> int:
+    """A number that stands for all that is in a store: its manifest has the checksums of its files."""
+    return zlib.crc32((path / MANIFEST).read_bytes())
+
+
+def order(path: Path, axis: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+    """Starts, partners, values and weights of the rows (axis 0) or columns (axis 1) of a store, mapped into memory."""
+    files = _manifest(path)["files"]
+    names = (
+        ("row_starts", "cols", "values", "weights")
+        if axis == 0
+        else ("col_starts", "rows", "col_values", "col_weights")
+    )
+    starts, partners, values, weights = (_mapped(path, each, files[each]) if each in files else None for each in names)
+    assert starts is not None
+    assert partners is not None
+    assert values is not None
+    return starts, partners, values, weights
+
+
 def let_go(*arrays: NDArray[Any] | None) -> None:
     """Let go of the pages of files that are mapped: they stay where they are, and count no more as this process's."""
     for each in arrays:

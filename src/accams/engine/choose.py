@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from accams.data.observations import Observations
 from accams.engine.base import Engine
@@ -11,18 +10,18 @@ from accams.engine.grid import Grid
 from accams.errors import InputError
 from accams.threads import Threads
 
-EngineName = Literal["auto", "cpu", "dense", "graph", "cuda", "disk"]
+ENGINES = "auto", "cpu", "dense", "graph", "cuda", "disk", "ray"
 
 
 def choose(observations: Observations, name: str) -> str:
     """The engine for `name`, with "auto" resolved from the data.
 
     Observed zeros go to `graph`, complete matrices to `dense`, everything else to `cpu`, which is the faster one
-    as soon as a cell is missing (experiments/density.py). A GPU is used only where `cuda` is asked for, and a store is
-    streamed only where `disk` is.
+    as soon as a cell is missing (experiments/density.py). A GPU is used only where `cuda` is asked for, a store is
+    streamed only where `disk` is, and a cluster is used only where `ray` is.
     """
-    if name not in ("auto", "cpu", "dense", "graph", "cuda", "disk"):
-        raise InputError(f"engine must be 'auto', 'cpu', 'dense', 'graph', 'cuda' or 'disk', not {name!r}")
+    if name not in ENGINES:
+        raise InputError(f"engine must be {', '.join(map(repr, ENGINES[:-1]))} or {ENGINES[-1]!r}, not {name!r}")
     blanks = observations.blank_weight is not None
     if name == "auto":
         return "graph" if blanks else "dense" if observations.is_complete else "cpu"
@@ -35,12 +34,13 @@ def choose(observations: Observations, name: str) -> str:
 def make_engine(
     observations: Observations, name: str, n_stencils: int, n_threads: int | None = None, *,
     chunk_size: int | None = None, offset: float | None = None, row_weights: bool = False,
-    callers: int = 1, n_chains: int = 1, shapes: Sequence[tuple[int, int]] = (),
+    callers: int = 1, n_chains: int = 1, shapes: Sequence[tuple[int, int]] = (), n_shards: int | None = None,
 ) -> Engine:  # fmt: skip
     """An engine for these observations, ready for `n_stencils` stencils and, if asked, for weights of rows.
 
     `callers` is the number of threads that will use it at once, `n_chains` the number of states that there will be, and
-    `shapes` are those of the stencils, where memory depends on them.
+    `shapes` are those of the stencils, where memory depends on them. With `ray`, `n_threads` are those of all workers
+    together, and the data is cut into `n_shards`.
     """
     from accams.engine.cpu import CpuEngine
     from accams.engine.dense import DenseEngine
@@ -50,6 +50,11 @@ def make_engine(
     kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "disk": DiskEngine}
     chosen = choose(observations, name)
     grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
+    if chosen == "ray":
+        from accams.engine.ray.engine import RayEngine
+
+        here = Threads(1, chunk_size, callers)
+        return RayEngine(observations, grid, here, n_chains=n_chains, n_shards=n_shards, n_cpus=n_threads)
     threads = Threads(n_threads, chunk_size, callers)
     if chosen == "cuda":
         from accams.engine.cuda.engine import CudaEngine

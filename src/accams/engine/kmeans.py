@@ -35,22 +35,31 @@ def cluster(
     labels = np.zeros(len(n), dtype=label_type(k))
     if k == 1:
         return labels
-    some, free = some_points(len(n), generator), np.zeros(k)
+    some = some_points(len(n), generator)
     first = (n, l, ranges) if some is None else (n[some], l[some], threads.split_evenly(len(some), k))
     T = centres(*first[:2], k, init, generator, threads, first[2], n_trials)
     for _ in range(max_iter):
-
-        def run(lo: int, hi: int, T: NDArray[np.float64] = T) -> tuple[Ints, Ints, int]:
-            N, L, counts = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), np.zeros(k, np.int64)
-            moved = assign.nearest(lo, hi, n, l, None, T, 1.0, free, uniform, labels, N, L, counts)
-            return N, L, int(moved)
-
-        parts = threads.map(run, ranges)
-        N, L = sum(p[0] for p in parts), sum(p[1] for p in parts)
-        if sum(p[2] for p in parts) == 0:
+        N, L, moved = assigned(n, l, T, labels, threads, ranges, uniform)
+        if moved == 0:
             break
         T = np.rint(means(N, L))
     return labels
+
+
+def assigned(
+    n: Ints, l: Ints, T: NDArray[np.float64], labels: NDArray[np.unsignedinteger[Any]], threads: Threads,
+    ranges: list[Range], uniform: bool = False,
+) -> tuple[Ints, Ints, int]:  # fmt: skip
+    """Give every point the label of its nearest centre: weights and sums of each cluster, and labels that changed."""
+    free = np.zeros(len(T))
+
+    def run(lo: int, hi: int) -> tuple[Ints, Ints, int]:
+        N, L, counts = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), np.zeros(len(T), np.int64)
+        moved = assign.nearest(lo, hi, n, l, None, T, 1.0, free, uniform, labels, N, L, counts)
+        return N, L, int(moved)
+
+    parts = threads.map(run, ranges)
+    return sum(p[0] for p in parts), sum(p[1] for p in parts), sum(p[2] for p in parts)
 
 
 def some_points(size: int, generator: np.random.Generator) -> NDArray[np.int64] | None:

@@ -69,12 +69,15 @@ class ACCAMS(StencilEstimator):
         Starts per stencil; the best is kept.
     clip : bool or (float, float), default True
         Whether predictions are kept within the range of the training values, or within the range given.
-    engine : {"auto", "cpu", "dense", "graph", "cuda", "disk"}, default "auto"
+    engine : {"auto", "cpu", "dense", "graph", "cuda", "disk", "ray"}, default "auto"
         Where it runs: `cpu` for sparse data with missing cells, `dense` for complete matrices,
         `graph` where blanks are observed zeros; `cuda` on an NVIDIA GPU (at most 32 clusters a side), where asked for;
-        `disk` streams a store (`Observations.open`), where asked for.
+        `disk` streams a store (`Observations.open`) and `ray` runs on a Ray cluster, where asked for.
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.
+    n_shards : int or None, default None
+        Parts into which the data is cut with ``engine="ray"``; None: one for each machine. The result does not depend
+        on it.
     random_state : int, RandomState, Generator or None, default 0
         The same seed gives the same model, bit for bit. None draws a new seed.
     callbacks : sequence of callables, optional
@@ -138,6 +141,7 @@ class ACCAMS(StencilEstimator):
         clip: bool | tuple[float, float] = True,
         engine: str = "auto",
         n_threads: int | None = None,
+        n_shards: int | None = None,
         random_state: Any = 0,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | str = "auto",
@@ -158,6 +162,7 @@ class ACCAMS(StencilEstimator):
         self.clip = clip
         self.engine = engine
         self.n_threads = n_threads
+        self.n_shards = n_shards
         self.random_state = random_state
         self.callbacks = callbacks
         self.verbose = verbose
@@ -246,7 +251,8 @@ class ACCAMS(StencilEstimator):
 
     def _run(self, observations: Observations, settings: Settings, early: EarlyStopping | None = None) -> Outcome:
         shapes = settings.shapes
-        engine = make_engine(observations, self.engine, len(shapes), self.n_threads, shapes=shapes)
+        threads, shards = self.n_threads, self.n_shards
+        engine = make_engine(observations, self.engine, len(shapes), threads, shapes=shapes, n_shards=shards)
         told, stopped, planned = 0, False, len(shapes) * (1 + settings.n_relearn)
         try:
             state = engine.new_state()
@@ -279,8 +285,9 @@ class ACCAMS(StencilEstimator):
             checks.whole(name, getattr(self, name), 0)
         for name in ("max_iter", "n_init", "patience"):
             checks.whole(name, getattr(self, name), 1)
-        if self.n_threads is not None:
-            checks.whole("n_threads", self.n_threads, 1)
+        for name in ("n_threads", "n_shards"):
+            if getattr(self, name) is not None:
+                checks.whole(name, getattr(self, name), 1)
         checks.number("tol", self.tol, 0.0)
         checks.number("shrinkage", self.shrinkage, 0.0)
         if not (isinstance(self.learning_rate, str) and self.learning_rate == "auto"):

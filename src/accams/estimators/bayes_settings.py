@@ -34,7 +34,8 @@ VISITS = 20  # per stencil, in backfitting
 FALL_FASTER = 30  # stencils, from which on the variances of templates fall with the square of the index
 PER_LABEL = 50  # observations of each label on average from which on choosing labels fits hardly any noise
 MAY_DIFFER = (
-    "callbacks", "checkpoint", "checkpoint_every", "clip", "memory_limit", "n_sweeps", "n_threads", "tol", "verbose"
+    "callbacks", "checkpoint", "checkpoint_every", "clip", "memory_limit", "n_shards", "n_sweeps", "n_threads", "tol",
+    "verbose",
 )  # fmt: skip
 STENCILS = (1, 5)  # tens of stencils: fewest and most, where the user does not say,
 PER_TEN = 13.0  # and how many observations a row or column must have on average for each ten of them
@@ -56,8 +57,9 @@ def check(model: BayesianACCAMS) -> None:
     sweeps, burn_in = model.n_sweeps, model.n_burn_in
     if model.schedule == "gibbs" and not isinstance(sweeps, str) and not isinstance(burn_in, str) and burn_in >= sweeps:
         raise InputError(f"n_burn_in={model.n_burn_in} leaves none of the n_sweeps={model.n_sweeps} sweeps")
-    if model.n_threads is not None:
-        checks.whole("n_threads", model.n_threads, 1)
+    for name in ("n_threads", "n_shards"):
+        if getattr(model, name) is not None:
+            checks.whole(name, getattr(model, name), 1)
     checks.one_of("sampler", model.sampler, ("blocked", "collapsed"))
     checks.one_of("prior", model.prior, ("dirichlet", "crp"))
     if (model.sampler, model.prior) == ("blocked", "crp"):
@@ -168,7 +170,8 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
     if model.schedule == "backfit":
         visits = VISITS if plan.n_sweeps is None else plan.n_sweeps
         plan = replace(plan, n_sweeps=n, n_burn_in=n - 1, thin=1, visits=visits)
-    return Setup(priors, plan, sigma2, each, calibrated, model.n_chains, model.engine, model.n_threads)
+    chains, threads, shards = model.n_chains, model.n_threads, model.n_shards
+    return Setup(priors, plan, sigma2, each, calibrated, chains, model.engine, threads, n_shards=shards)
 
 
 def _template_variances(tau: float | str, variance: float, n_effects: int, n_stencils: int) -> list[float] | None:
@@ -302,7 +305,9 @@ def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setu
     k = max(k for k, _ in shapes), max(k for _, k in shapes)
     weights = observations.stored_weights is not None
     at_once = max(model.n_chains, N_CHAINS) if calibrated else model.n_chains
-    if model.engine == "cuda":  # their residuals are on the GPU, whose engine counts them
+    if model.engine == "ray" and observations.store is not None and not calibrated:
+        return setup  # ratings are not on this machine
+    if model.engine in ("cuda", "ray"):  # residuals are on the GPU, whose engine counts them, or with the workers
         at_once = 1
     sizes = [
         memory_estimate(

@@ -100,10 +100,13 @@ class BayesianACCAMS(StencilEstimator):
         Keep probabilities of row labels with each draw and predict with those: better where draws are few, and larger.
     clip : bool or (float, float), default True
         Whether predictions are kept within the range of the training values, or within the range given.
-    engine : {"auto", "cpu", "dense", "graph", "cuda", "disk"}, default "auto"
+    engine : {"auto", "cpu", "dense", "graph", "cuda", "disk", "ray"}, default "auto"
         As in `ACCAMS`.
     n_threads : int or None, default None
         None takes all cores. The result does not depend on it.
+    n_shards : int or None, default None
+        Parts into which the data is cut with ``engine="ray"``; None: one for each machine. The result does not depend
+        on it.
     memory_limit : float, optional
         Bytes; a fit that would need more is refused before it begins. Default: what the machine has. A store that would
         not fit is streamed instead (``engine="disk"``), unless the noise is to be calibrated.
@@ -185,6 +188,7 @@ class BayesianACCAMS(StencilEstimator):
         clip: bool | tuple[float, float] = True,
         engine: str = "auto",
         n_threads: int | None = None,
+        n_shards: int | None = None,
         memory_limit: float | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 50,
@@ -221,6 +225,7 @@ class BayesianACCAMS(StencilEstimator):
         self.clip = clip
         self.engine = engine
         self.n_threads = n_threads
+        self.n_shards = n_shards
         self.memory_limit = memory_limit
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every

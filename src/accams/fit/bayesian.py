@@ -51,6 +51,7 @@ class Setup:
     engine: str = "auto"
     n_threads: int | None = None
     chunk_size: int | None = None
+    n_shards: int | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def finish(state: Run, found: Calibration | None, interrupted: bool) -> Fitted:
 def _chains(observations: Observations, setup: Setup, sigma2: float, n_chains: int | None = None) -> Chains:
     return Chains(
         observations, setup.engine, setup.priors, n_chains or setup.n_chains, sigma2, setup.tau2, setup.n_threads,
-        setup.chunk_size,
+        setup.chunk_size, setup.n_shards,
     )  # fmt: skip
 
 

@@ -28,14 +28,17 @@ class Chains:
 
     def __init__(
         self, observations: Observations, engine: str, priors: Priors, n_chains: int, sigma2: float, tau2: float,
-        n_threads: int | None = None, chunk_size: int | None = None,
+        n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
     ) -> None:  # fmt: skip
         cores = n_threads or available_cores()
+        each: int | None = max(1, cores // n_chains)
+        if engine == "ray":  # chains wait for a cluster, which has cores of its own
+            cores, each = n_chains, n_threads
         self.at_once = min(cores, n_chains)
         self.engine: Engine = make_engine(
-            observations, engine, len(priors.shapes) + 2, max(1, cores // n_chains), chunk_size=chunk_size,
+            observations, engine, len(priors.shapes) + 2, each, chunk_size=chunk_size,
             row_weights=priors.row_noise is not None, callers=self.at_once, n_chains=n_chains,
-            shapes=priors.shapes,
+            shapes=priors.shapes, n_shards=n_shards,
         )  # fmt: skip
         try:
             self.chains = [Chain(self.engine.new_state(c), priors, c, sigma2, tau2) for c in range(n_chains)]

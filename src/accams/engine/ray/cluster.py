@@ -1,0 +1,186 @@
+"""A Ray cluster as this engine uses it: groups of workers that are asked all together, and replaced when they die."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from accams.engine.ray.pieces import Load, Whole
+from accams.engine.ray.worker import Answer, News, Worker
+from accams.errors import InputError
+
+log = logging.getLogger("accams.ray")
+SMALL = 1 << 16  # bytes that are sent along with a call; more is shared through the object store
+TRIES = 5  # workers that may die one after another before they have answered
+PATIENCE = 20.0  # seconds that a new worker waits for a core of its own
+
+
+def connect() -> Cluster:
+    """The cluster that this process is connected to, the one that RAY_ADDRESS names, or one of this machine alone."""
+    ray = _library()
+    if ray.is_initialized():
+        return Cluster(ray, started=False)
+    named = os.environ.get("RAY_ADDRESS")
+    _start(ray, **({"address": named} if named else {"address": "local", "include_dashboard": False}))
+    return Cluster(ray, started=True)
+
+
+def join(address: str) -> None:
+    """Connect to a cluster that is running."""
+    _start(_library(), address=address)
+
+
+def _library() -> Any:
+    if find_spec("ray") is None:
+        raise InputError("engine='ray' needs Ray: pip install 'accams[ray]', or use engine='cpu'")
+    import ray
+
+    return ray
+
+
+def _start(ray: Any, **how: Any) -> None:
+    try:
+        ray.init(logging_level=logging.ERROR, log_to_driver=False, **how)
+    except Exception as error:
+        where = how["address"]
+        what = "Ray could not be started" if where == "local" else f"there is no Ray cluster at {where}"
+        raise InputError(f"{what} ({_line(error)}): start one with ray start --head, or use engine='cpu'") from None
+
+
+class Cluster:
+    """What there is of machines and cores."""
+
+    def __init__(self, ray: Any, *, started: bool) -> None:
+        self._ray, self._started = ray, started
+        self.machines = sum(each["Alive"] and each["Resources"].get("CPU", 0) >= 1 for each in ray.nodes())
+        self.cores = int(ray.cluster_resources().get("CPU", 1))
+
+    def group(self, loads: Sequence[tuple[Load, Load]], whole: Whole, cpus: float) -> Group:
+        """Workers, each with so many cores (or such a share of one)."""
+        return Group(self._ray, loads, whole, cpus)
+
+    def leave(self) -> None:
+        """Stop Ray, if it was started here."""
+        if self._started:
+            self._ray.shutdown()
+
+
+class Group:
+    """Workers that hold all rows and all columns between them."""
+
+    def __init__(self, ray: Any, loads: Sequence[tuple[Load, Load]], whole: Whole, cpus: float) -> None:
+        self._ray, self._loads, self._whole, self._cpus = ray, loads, whole, cpus
+        self._lock = Lock()
+        self.generation = [0] * len(loads)
+        self._workers = [self._start(number, cpus) for number in range(len(loads))]
+        self._await_all()
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def ask(
+        self, chain: int, known: list[int], news: Sequence[News], story: Callable[[], list[News]], what: str, *args: Any
+    ) -> list[Answer]:
+        """The answers of all workers, in their order.
+
+        A worker that is as the chain knows it (its generation is in `known`) hears the news; one that is new hears the
+        whole story.
+        """
+        told, calls = list[News](), dict[Any, int]()
+
+        def send(number: int) -> None:
+            with self._lock:
+                worker, generation = self._workers[number], self.generation[number]
+            fresh, known[number] = known[number] != generation, generation
+            if fresh and not told:
+                told.extend(story())
+            calls[worker.ask.remote(chain, told if fresh else news, what, *args)] = number
+
+        for number in range(len(self)):
+            send(number)
+        answers, lost = dict[int, Answer](), [0] * len(self)
+        while calls:
+            call = self._ray.wait(list(calls), num_returns=1)[0][0]
+            number = calls.pop(call)
+            try:
+                answers[number] = self._ray.get(call)
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
+                lost[number] += 1
+                if lost[number] > TRIES:
+                    raise InputError(
+                        f"worker {number} of the cluster died {lost[number]} times in a row ({_line(error)}): if its "
+                        "machine is out of memory, spread the data over more of them"
+                    ) from error
+                self._replace(number, known[number], error)
+                send(number)
+        return [answers[number] for number in range(len(self))]
+
+    def shared(self, what: Any) -> Any:
+        """Something that all workers are to get: itself if it is small, else a reference to where it is shared."""
+        return self._ray.put(what) if isinstance(what, np.ndarray) and what.nbytes > SMALL else what
+
+    def close(self) -> None:
+        """Stop all workers."""
+        for worker in self._workers:
+            self._ray.kill(worker)
+
+    def _start(self, number: int, cpus: float) -> Any:
+        remote = self._ray.remote(_Remote).options(num_cpus=cpus, scheduling_strategy="SPREAD")
+        return remote.remote(self._loads[number], self._whole, max(1, int(self._cpus)))
+
+    def _await_all(self) -> None:
+        """Wait until every worker has found a place, and say so if that takes long."""
+        waiting = [worker.ready.remote() for worker in self._workers]
+        patience: float | None = PATIENCE
+        while waiting:
+            _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=patience)
+            if waiting and patience is not None:
+                there = self._ray.available_resources().get("CPU", 0.0)
+                need = self._cpus * len(waiting)
+                log.warning("waiting for %g cores of the cluster, %g of which are free (see n_threads)", need, there)
+                patience = None
+
+    def _replace(self, number: int, generation: int, error: Exception) -> None:
+        """Start a worker anew, unless another chain has done so; where there are no cores for it, it shares some."""
+        with self._lock:
+            if self.generation[number] != generation:
+                return
+            log.warning("worker %d of the cluster is lost (%s): its part is made anew", number, _line(error))
+            self._ray.kill(self._workers[number])
+            worker = self._start(number, self._cpus)
+            if not self._ray.wait([worker.ready.remote()], timeout=PATIENCE)[0]:
+                log.warning("the cluster has no core free for worker %d: it shares those of the others", number)
+                self._ray.kill(worker)
+                worker = self._start(number, 0)
+            self._workers[number] = worker
+            self.generation[number] += 1
+
+
+class _Remote(Worker):
+    """A worker in a process of the cluster."""
+
+    def __init__(self, load: tuple[Load, Load], whole: Whole, n_threads: int) -> None:
+        import ray
+
+        os.environ.setdefault("OMP_NUM_THREADS", str(n_threads))
+
+        def fetch(what: Any) -> Any:
+            return np.array(ray.get(what)) if isinstance(what, ray.ObjectRef) else what
+
+        super().__init__(load, whole, n_threads, fetch)
+
+    def ready(self) -> None:
+        """It has found a place."""
+
+
+def _line(error: Exception) -> str:
+    """The first line of what an error says."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

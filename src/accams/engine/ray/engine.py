@@ -1,0 +1,64 @@
+"""The `ray` engine: the driver has labels and templates, the workers of a cluster have the ratings."""
+
+from __future__ import annotations
+
+from accams.data.observations import Observations
+from accams.engine.base import Engine
+from accams.engine.grid import Grid
+from accams.engine.ray.cluster import Cluster, Group, connect
+from accams.engine.ray.pieces import Whole, cuts, loaders
+from accams.engine.ray.state import RayState
+from accams.errors import InputError
+from accams.threads import Threads
+
+
+class RayEngine(Engine):
+    """Observations with missing cells, cut into shards, each of which a worker of the cluster has.
+
+    A shard is some rows and some columns, with about as many ratings as any other. Chains are spread over groups of
+    workers, as many as there are cores for.
+
+    Parameters
+    ----------
+    n_shards : int or None
+        None: one for each machine of the cluster.
+    n_cpus : int or None
+        Cores of all workers together; None: all that the cluster has.
+    """
+
+    name = "ray"
+    in_turn = False
+
+    def __init__(
+        self, observations: Observations, grid: Grid, threads: Threads, *, n_chains: int = 1,
+        n_shards: int | None = None, n_cpus: int | None = None, cluster: Cluster | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(observations, grid, threads)
+        obs, self._groups = observations, list[Group]()
+        self._cluster = cluster or connect()
+        try:
+            shards = n_shards or max(1, self._cluster.machines)
+            if shards > min(obs.shape):
+                raise InputError(f"n_shards={shards} is more than there are rows or columns: {min(obs.shape)} at most")
+            cores = n_cpus or max(1, self._cluster.cores)
+            n_groups = max(1, min(n_chains, cores // shards))
+            uniform = obs.is_complete and obs.stored_weights is None
+            whole = Whole(obs.shape, grid, self.row_step, obs.weight_step, uniform)
+            loads = loaders(obs, (cuts(obs.row_starts, shards), cuts(obs.col_starts, shards)))
+            cpus = cores // (shards * n_groups) or cores / shards
+            for _ in range(n_groups):
+                self._groups.append(self._cluster.group(loads, whole, cpus))
+        except BaseException:
+            self.close()
+            raise
+
+    def new_state(self, chain: int = 0) -> RayState:
+        """A state whose residual is the data less the offset."""
+        return RayState(self, chain, self._groups[chain % len(self._groups)])
+
+    def close(self) -> None:
+        """Stop the workers, and Ray if it was started here."""
+        super().close()
+        for group in self._groups:
+            group.close()
+        self._cluster.leave()

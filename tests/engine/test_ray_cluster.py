@@ -1,0 +1,115 @@
+"""Fits on a real Ray cluster (of this machine) are those of one process, also when workers are killed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Timer
+from time import sleep
+from typing import Any
+
+import numpy as np
+import pytest
+import twins
+
+from accams import ACCAMS, BayesianACCAMS, InputError, Observations
+
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+PAIRS = np.stack(np.unravel_index(np.arange(60 * 45), (60, 45)), axis=1)
+SETTINGS: dict[str, Any] = {"n_sweeps": 4, "n_chains": 2, "noise": 0.7, "row_noise": 4.0, "verbose": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    ray.init(address="local", num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    path = tmp_path_factory.mktemp("ray") / "s"
+    twins.case("missing weighted", (60, 45)).observations.to_store(path)
+    return Observations.open(path)
+
+
+@pytest.fixture(scope="module")
+def right(data: Observations) -> Any:
+    return BayesianACCAMS(3, 3, engine="cpu", **SETTINGS).fit(data).predict(PAIRS)
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def workers() -> list[int]:
+    """The processes of all workers of this cluster, which belong to one that belongs to this one."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        pid = int(path.parent.name)
+        with suppress(OSError):
+            if path.read_bytes().startswith(b"ray::_Remote") and parent(parent(pid)) == os.getpid():
+                found.append(pid)
+    return found
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 4])
+def test_the_same_model(n_shards: int, data: Observations, right: Any) -> None:
+    model = BayesianACCAMS(3, 3, engine="ray", n_shards=n_shards, **SETTINGS).fit(data)
+    assert np.array_equal(model.predict(PAIRS), right)
+
+
+def test_from_memory() -> None:
+    """The shards travel through the object store then."""
+    obs = twins.case("missing", (60, 45)).observations
+    right = ACCAMS(2, 3, engine="cpu", verbose=False).fit(obs).predict(PAIRS)
+    assert np.array_equal(ACCAMS(2, 3, engine="ray", n_shards=2, verbose=False).fit(obs).predict(PAIRS), right)
+
+
+def test_a_worker_that_is_killed(data: Observations, right: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """In the middle of a sweep, and again in a later one."""
+    killed = []
+
+    def kill() -> None:
+        for pid in workers()[:1]:
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    def watch(step: Any) -> None:
+        if step.sweep in (1, 3):
+            Timer(0.01, kill).start()
+
+    with caplog.at_level(logging.WARNING, "accams.ray"):
+        model = BayesianACCAMS(3, 3, engine="ray", n_shards=2, callbacks=[watch], **SETTINGS).fit(data)
+    assert np.array_equal(model.predict(PAIRS), right)
+    assert killed
+    assert any("is lost" in record.getMessage() for record in caplog.records)
+
+
+def test_an_error_of_a_worker_is_told_in_its_own_words(
+    data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert data.store is not None
+    shutil.copytree(data.store, tmp_path / "s")
+    opened = Observations.open(tmp_path / "s")
+    monkeypatch.setattr("accams.data.store.stamp", lambda path: 0)  # here, not where the workers are
+    model = BayesianACCAMS(2, 2, engine="ray", n_shards=1, **SETTINGS)
+    with pytest.raises(InputError, match="is another one than where the fit was started"):
+        model.fit(opened)
+    shutil.move(tmp_path / "s", tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"is not to be seen from .*: put it where every machine"):
+        model.fit(opened)
+
+
+def test_nothing_is_left_running() -> None:
+    """Workers go with the fit."""
+    for _ in range(50):
+        if not workers():
+            break
+        sleep(0.1)
+    assert workers() == []

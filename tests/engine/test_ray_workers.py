@@ -1,0 +1,124 @@
+"""What the workers of a cluster do, without one: any number of shards, and workers that are lost on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import twins
+
+from accams import ACCAMS, BayesianACCAMS, InputError, Observations
+from accams.data import store
+from accams.engine.ray import engine as ray_engine
+from accams.engine.ray import pieces
+
+MODELS = {
+    "accams": ACCAMS(3, 3, n_relearn=1, verbose=False),
+    "random": ACCAMS(2, (3, 4), init="random", verbose=False),
+    "blocked": BayesianACCAMS(3, 3, n_sweeps=5, n_chains=2, noise=0.7, row_noise=4.0, verbose=False),
+    "effects": BayesianACCAMS(2, 2, n_sweeps=4, n_chains=1, effects="continuous", noise="sampled", verbose=False),
+    "calibrated": BayesianACCAMS(2, 2, n_sweeps=3, n_chains=1, verbose=False),
+    "shares": BayesianACCAMS(2, 3, n_sweeps=3, n_chains=1, noise=0.7, rao_blackwell=True, verbose=False),
+}
+PAIRS = np.stack(np.unravel_index(np.arange(60 * 45), (60, 45)), axis=1)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> twins.InProcess:
+    """Workers of this process, in place of a cluster."""
+    found = twins.InProcess()
+    monkeypatch.setattr(ray_engine, "connect", lambda: found)
+    return found
+
+
+def of(kind: str) -> Observations:
+    return twins.case(kind, (60, 45)).observations
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_model(name: str, n_shards: int, cluster: twins.InProcess) -> None:
+    data, model = of("missing weighted"), MODELS[name]
+    right = model.set_params(engine="cpu").fit(data).predict(PAIRS)
+    found = model.set_params(engine="ray", n_shards=n_shards).fit(data).predict(PAIRS)
+    assert np.array_equal(found, right)
+    assert len(cluster.groups[-1]) == n_shards
+    assert model.engine_ == "ray"
+
+
+@pytest.mark.parametrize("kind", ["missing", "complete"])
+@pytest.mark.parametrize("name", MODELS)
+def test_workers_that_are_lost(name: str, kind: str, cluster: twins.InProcess) -> None:
+    """A tenth of all answers comes from a worker that has just heard of everything."""
+    data, model = of(kind), MODELS[name]
+    right = model.set_params(engine="cpu").fit(data).predict(PAIRS)
+    cluster.losing = 0.1
+    found = model.set_params(engine="ray", n_shards=None).fit(data).predict(PAIRS)
+    assert np.array_equal(found, right)
+    assert sum(group.lost for group in cluster.groups) > 3
+
+
+def test_from_a_store(cluster: twins.InProcess, tmp_path: Path) -> None:
+    """Workers read it; whoever asks them has no ratings."""
+    data, model = of("missing weighted"), MODELS["blocked"]
+    data.to_store(tmp_path / "s")
+    right = model.set_params(engine="cpu").fit(data).predict(PAIRS)
+    opened = Observations.open(tmp_path / "s")
+    assert np.array_equal(model.set_params(engine="ray").fit(opened).predict(PAIRS), right)
+    assert isinstance(cluster.groups[0].workers[0]._engines[0].piece.partners, np.memmap)
+
+
+def test_cuts_hold_every_row_once() -> None:
+    starts = np.concatenate([[0], np.cumsum([3, 0, 9, 1, 1, 1, 0, 20, 2])])
+    for n in (1, 2, 3, 9):
+        found = pieces.cuts(starts, n)
+        assert len(found) == n
+        assert [lo for lo, _ in found] == [0, *(hi for _, hi in found)][:-1]
+        assert found[-1][1] == 9
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_pieces_of_a_store_are_those_of_memory(axis: int, tmp_path: Path) -> None:
+    data = of("missing weighted")
+    data.to_store(tmp_path / "s")
+    ranges = pieces.cuts(data.row_starts, 3), pieces.cuts(data.col_starts, 3)
+    both = (pieces.loaders(each, ranges) for each in (data, Observations.open(tmp_path / "s")))
+    for mine, theirs in zip(*both, strict=True):
+        for a, b in zip(mine[axis](), theirs[axis](), strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_a_store_that_workers_do_not_see(cluster: twins.InProcess, tmp_path: Path) -> None:
+    of("missing").to_store(tmp_path / "s")
+    opened = Observations.open(tmp_path / "s")
+    model = BayesianACCAMS(2, 2, n_sweeps=2, n_chains=1, noise=0.7, engine="ray", verbose=False)
+    stamp, original = store.stamp(tmp_path / "s"), store.stamp
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces.store, "is_store", lambda path: False)
+        with pytest.raises(InputError, match=r"is not to be seen from .*: put it where every machine"):
+            model.fit(opened)
+    calls = iter([stamp, stamp, stamp + 1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces.store, "stamp", lambda path: next(calls, original(path)))
+        with pytest.raises(InputError, match=r"is another one than where the fit was started: copy it anew"):
+            model.fit(opened)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_shards": 46}, "n_shards=46 is more than there are rows or columns: 45 at most"),
+        ({"n_shards": 0}, "n_shards must be"),
+        ({"sampler": "collapsed"}, "engine='ray' has no collapsed sampler: use sampler='blocked' or engine='cpu'"),
+    ],
+)
+def test_what_does_not_fit(settings: dict[str, Any], message: str, cluster: twins.InProcess) -> None:
+    with pytest.raises(InputError, match=message):
+        BayesianACCAMS(2, 2, engine="ray", noise=0.7, verbose=False, **settings).fit(of("missing"))
+
+
+def test_observed_zeros_stay_on_one_machine(cluster: twins.InProcess) -> None:
+    with pytest.raises(InputError, match="observed zeros need engine='graph'"):
+        ACCAMS(2, 2, engine="ray").fit(twins.case("graph").observations)
