@@ -53,7 +53,7 @@ def make_engine(
     if chosen == "ray":
         from accams.engine.ray.engine import RayEngine
 
-        here = Threads(1, chunk_size, callers)
+        here = Threads(None, chunk_size, callers)
         return RayEngine(observations, grid, here, n_chains=n_chains, n_shards=n_shards, n_cpus=n_threads)
     threads = Threads(n_threads, chunk_size, callers)
     if chosen == "cuda":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from accams.engine import kmeans
 from accams.engine.base import Random, State, Sums
 from accams.engine.kmeans import Init
 from accams.engine.ray.cluster import Group
+from accams.engine.ray.meter import Meter
 from accams.engine.ray.worker import News
 from accams.engine.rules import Blocked, Effects, Nearest, Template
-from accams.engine.tables import Table, Tables
+from accams.engine.tables import Table, Tables, Visited
 from accams.model.stencils import Labels, label_type
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class RayState(State):
         super().__init__(engine)
         self._chain, self._group = chain, group
         self._known = [-1] * len(group)  # no worker has heard of this chain
-        self._news = list[News]()
+        self._news, self.meter = list[News](), Meter(chain)
 
     # -- what happens -----------------------------------------------------------------------------------------
 
@@ -51,20 +53,25 @@ class RayState(State):
 
     def set_row_weights(self, weights: NDArray[np.float64]) -> None:
         super().set_row_weights(weights)
-        self._news.append(("weights", self._group.shared(self.row_weights)))
+        assert self.row_weights is not None
+        self._news.append(("weights", self._shared(self.row_weights)))
 
     def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
-        self._news.append(("effects", axis, self._group.shared(change)))
+        self._news.append(("effects", axis, self._shared(change)))
+
+    def visited(self) -> list[Visited]:
+        self.meter.end_sweep()
+        return super().visited()
 
     def release(self) -> None:
         self._news.append(("release",))
 
     def _tell_labels(self, axis: int) -> None:
-        self._news.append(("labels", axis, self._group.shared(self.labels[axis].copy())))
+        self._news.append(("labels", axis, self._shared(self.labels[axis].copy())))
 
     def _story(self) -> list[News]:
         """All that a new worker has to hear."""
-        share = self._group.shared
+        share = self._shared
         story: list[News] = [("new",)]
         story += [("effects", axis, share(each)) for axis, each in enumerate(self.effects) if each is not None]
         if self.row_weights is not None:
@@ -81,9 +88,16 @@ class RayState(State):
 
     def _ask(self, what: str, *args: Any) -> list[Any]:
         """What all workers answer, once they have heard the news."""
-        news, self._news = self._news, []
+        began, news, self._news = perf_counter(), self._news, []
         answers = self._group.ask(self._chain, self._known, news, self._story, what, *args)
+        self.meter.note(what, began, news, args, answers)
         return [answer.found for answer in answers]
+
+    def _shared(self, what: NDArray[Any]) -> Any:
+        """Something that all workers are to get."""
+        ready = self._group.shared(what)
+        self.meter.now.shared += 0 if ready is what else what.nbytes
+        return ready
 
     # -- what is asked ----------------------------------------------------------------------------------------
 
@@ -122,11 +136,11 @@ class RayState(State):
         return n, l
 
     def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        parts = self._ask("sums_by", axis, self._group.shared(labels), n.shape[1])
+        parts = self._ask("sums_by", axis, self._shared(labels), n.shape[1])
         n[:], l[:] = (np.concatenate(each) for each in zip(*parts, strict=True))
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.concatenate(self._ask("costs", axis, self._group.shared(V)))
+        return np.concatenate(self._ask("costs", axis, self._shared(V)))
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         order = np.argsort(positions, kind="stable")
