@@ -214,6 +214,9 @@ class InProcess:
         self.groups.append(InProcessGroup(self.losing, *given))
         return self.groups[-1]
 
+    def check_room(self, groups: Any, need: int) -> None:
+        """There is enough."""
+
     def leave(self) -> None:
         """Nothing to be done."""
 

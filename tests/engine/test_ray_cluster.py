@@ -106,6 +106,12 @@ def test_an_error_of_a_worker_is_told_in_its_own_words(
         model.fit(opened)
 
 
+def test_machines_with_too_little_memory(data: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accams.engine.ray.engine.memory_estimate", lambda *_, **__: 10**14)
+    with pytest.raises(InputError, match=r"^the workers on .* need about 2e\+05 GB for this fit, and Ray has"):
+        BayesianACCAMS(2, 2, engine="ray", n_shards=2, **SETTINGS | {"n_chains": 1}).fit(data)
+
+
 def test_nothing_is_left_running() -> None:
     """Workers go with the fit."""
     for _ in range(50):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from accams import ACCAMS, BayesianACCAMS, InputError, Observations
 from accams.data import store
 from accams.engine.ray import engine as ray_engine
 from accams.engine.ray import pieces
+from accams.engine.ray.meter import size_of
+from accams.engine.rules import Nearest
 
 MODELS = {
     "accams": ACCAMS(3, 3, n_relearn=1, verbose=False),
@@ -122,3 +125,22 @@ def test_what_does_not_fit(settings: dict[str, Any], message: str, cluster: twin
 def test_observed_zeros_stay_on_one_machine(cluster: twins.InProcess) -> None:
     with pytest.raises(InputError, match="observed zeros need engine='graph'"):
         ACCAMS(2, 2, engine="ray").fit(twins.case("graph").observations)
+
+
+def test_what_a_sweep_costs(cluster: twins.InProcess, caplog: pytest.LogCaptureFixture) -> None:
+    """Every sweep has a line in the log, with the bytes of labels, squared residuals and tables."""
+    m, n, s, k, shards = 60, 45, 4, 3, 2
+    model = BayesianACCAMS(s, k, n_sweeps=3, n_chains=1, noise=0.7, row_noise=4.0, engine="ray", n_shards=shards)
+    with caplog.at_level(logging.INFO, "accams.ray"):
+        model.set_params(verbose=False).fit(of("missing"))
+    told = [record.getMessage() for record in caplog.records]
+    assert [each.split(":")[0] for each in told] == [f"chain 0, sweep {sweep}" for sweep in (1, 2, 3)]
+    tables = shards * s * 2 * 8 * (2 * k * k + k)
+    received = (s * (m + n) + 8 * m + tables) / 1e6
+    assert all(f"{2 * s + 1} questions (squares " in each for each in told[1:])
+    assert all(each.endswith(f"{received:.3f} MB received") for each in told[1:])
+
+
+def test_sizes() -> None:
+    assert size_of([np.zeros(3), ("labels", 0, np.zeros(5, np.uint8)), None, 7]) == 29
+    assert size_of(Nearest(np.zeros((2, 3), np.int32), prices=np.zeros(2))) == 40

@@ -24,6 +24,7 @@ def memory_estimate(
     weights: bool = False,
     value_bytes: int = 4,
     engine: str = "cpu",
+    n_shards: int = 1,
 ) -> int:
     """Bytes that observations and a fit need at their peak (reading the data not counted).
 
@@ -34,7 +35,8 @@ def memory_estimate(
 
     With ``engine="disk"``, what is in memory while ratings stay on disk: buffers, what rows and columns need, and
     Python itself. With ``engine="cuda"``, those on the GPU: 4 per rating for both indices (none of a complete matrix)
-    and 8 for the residuals of each chain, 8 more with weights, and what rows and columns need.
+    and 8 for the residuals of each chain, 8 more with weights, and what rows and columns need. With ``engine="ray"``,
+    those of each of `n_shards` workers.
 
     Examples
     --------
@@ -50,6 +52,11 @@ def memory_estimate(
     if engine == "disk":
         return _streamed(shape, nnz, n_stencils, (k_rows, k_cols), n_chains)
     index = (2 if n <= 65_536 else 4) + (2 if m <= 65_536 else 4)
+    if engine == "ray":
+        per_rating = index + 8 * n_chains + (8 if weights else 0)
+        sums = 16 * (m * k_cols + n * k_rows) * n_chains
+        labels = (n_stencils + 8) * (m + n) * n_chains  # and what passes make of them
+        return PYTHON + (per_rating * nnz + sums) // n_shards + labels
     per_rating = index + value_bytes + 8 * n_chains + (8 if weights else 0)
     sums = 16 * (m * k_cols + n * k_rows) * min(n_chains, os.cpu_count() or 1)
     labels = (n_stencils + 2) * (m + n) * n_chains

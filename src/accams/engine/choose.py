@@ -50,15 +50,15 @@ def make_engine(
     kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "disk": DiskEngine}
     chosen = choose(observations, name)
     grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
+    k = max((k for k, _ in shapes), default=1), max((k for _, k in shapes), default=1)
     if chosen == "ray":
         from accams.engine.ray.engine import RayEngine
 
-        here = Threads(None, chunk_size, callers)
-        return RayEngine(observations, grid, here, n_chains=n_chains, n_shards=n_shards, n_cpus=n_threads)
+        here, cores = Threads(None, chunk_size, callers), n_threads
+        return RayEngine(observations, grid, here, n_stencils, n_chains=n_chains, k=k, n_shards=n_shards, n_cpus=cores)
     threads = Threads(n_threads, chunk_size, callers)
     if chosen == "cuda":
         from accams.engine.cuda.engine import CudaEngine
 
-        k = max((k for k, _ in shapes), default=1), max((k for _, k in shapes), default=1)
         return CudaEngine(observations, grid, threads, n_stencils, n_chains=n_chains, k=k)
     return kinds[chosen](observations, grid, threads)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from socket import create_connection
 from threading import Lock
 from typing import Any
 
@@ -45,12 +47,20 @@ def _library() -> Any:
 
 
 def _start(ray: Any, **how: Any) -> None:
+    where = how["address"]
+    what = "Ray could not be started" if where == "local" else f"there is no Ray cluster at {where}"
     try:
+        _knock(where)
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **how)
     except Exception as error:
-        where = how["address"]
-        what = "Ray could not be started" if where == "local" else f"there is no Ray cluster at {where}"
         raise InputError(f"{what} ({_line(error)}): start one with ray start --head, or use engine='cpu'") from None
+
+
+def _knock(address: str) -> None:
+    """See whether anybody is there: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        create_connection((host, int(port)), timeout=5.0).close()
 
 
 class Cluster:
@@ -64,6 +74,17 @@ class Cluster:
     def group(self, loads: Sequence[tuple[Load, Load]], whole: Whole, cpus: float) -> Group:
         """Workers, each with so many cores (or such a share of one)."""
         return Group(self._ray, loads, whole, cpus)
+
+    def check_room(self, groups: Sequence[Group], need: int) -> None:
+        """Refuse a fit whose workers need more memory, each so many bytes, than a machine has that they are on."""
+        homes = Counter(home for group in groups for home in group.homes)
+        for node in self._ray.nodes():
+            there, wanted = node["Resources"].get("memory", float("inf")), need * homes[node["NodeID"]]
+            if wanted > there:
+                raise InputError(
+                    f"the workers on {node['NodeManagerHostname']} need about {wanted / 1e9:.2g} GB for this fit, and "
+                    f"Ray has {there / 1e9:.2g} GB for them: use more machines (and n_shards), or fewer chains"
+                )
 
     def leave(self) -> None:
         """Stop Ray, if it was started here."""
@@ -138,7 +159,7 @@ class Group:
 
     def _await_all(self) -> None:
         """Wait until every worker has found a place, and say so if that takes long."""
-        waiting = [worker.ready.remote() for worker in self._workers]
+        waiting = places = [worker.ready.remote() for worker in self._workers]
         patience: float | None = PATIENCE
         while waiting:
             _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=patience)
@@ -147,6 +168,7 @@ class Group:
                 need = self._cpus * len(waiting)
                 log.warning("waiting for %g cores of the cluster, %g of which are free (see n_threads)", need, there)
                 patience = None
+        self.homes: list[str] = self._ray.get(places)
 
     def _replace(self, number: int, generation: int, error: Exception) -> None:
         """Start a worker anew, unless another chain has done so; where there are no cores for it, it shares some."""
@@ -177,8 +199,11 @@ class _Remote(Worker):
 
         super().__init__(load, whole, n_threads, fetch)
 
-    def ready(self) -> None:
-        """It has found a place."""
+    def ready(self) -> str:
+        """The machine on which it has found a place."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
 
 
 def _line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accams.data.memory import memory_estimate
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.grid import Grid
@@ -30,8 +31,9 @@ class RayEngine(Engine):
     in_turn = False
 
     def __init__(
-        self, observations: Observations, grid: Grid, threads: Threads, *, n_chains: int = 1,
-        n_shards: int | None = None, n_cpus: int | None = None, cluster: Cluster | None = None,
+        self, observations: Observations, grid: Grid, threads: Threads, n_stencils: int = 1, *, n_chains: int = 1,
+        k: tuple[int, int] = (1, 1), n_shards: int | None = None, n_cpus: int | None = None,
+        cluster: Cluster | None = None,
     ) -> None:  # fmt: skip
         super().__init__(observations, grid, threads)
         obs, self._groups = observations, list[Group]()
@@ -48,6 +50,10 @@ class RayEngine(Engine):
             cpus = cores // (shards * n_groups) or cores / shards
             for _ in range(n_groups):
                 self._groups.append(self._cluster.group(loads, whole, cpus))
+            each = {"n_stencils": n_stencils, "n_clusters": k, "n_chains": -(-n_chains // n_groups), "n_shards": shards}
+            weighted = obs.stored_weights is not None
+            need = memory_estimate(obs.shape, obs.nnz, weights=weighted, engine="ray", **each)  # type: ignore[arg-type]
+            self._cluster.check_room(self._groups, need)
         except BaseException:
             self.close()
             raise

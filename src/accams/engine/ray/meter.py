@@ -43,8 +43,8 @@ class Cost:
         slowest = int(np.argmax(self.working))
         return (
             f"{self.questions} questions ({kinds}), workers busy {np.min(self.working):.2f} to "
-            f"{np.max(self.working):.2f} s (worker {slowest} longest), {self.shared / 1e6:.2f} MB shared, "
-            f"{self.sent / 1e6:.2f} MB sent, {self.received / 1e6:.2f} MB received"
+            f"{np.max(self.working):.2f} s (worker {slowest} longest), {self.shared / 1e6:.3f} MB shared, "
+            f"{self.sent / 1e6:.3f} MB sent, {self.received / 1e6:.3f} MB received"
         )
 
 
