@@ -12,10 +12,13 @@ import twins
 
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations
 from accams.data import store
+from accams.engine.grid import Grid
 from accams.engine.ray import engine as ray_engine
 from accams.engine.ray import pieces
+from accams.engine.ray.engine import RayEngine, cores_each
 from accams.engine.ray.meter import size_of
 from accams.engine.rules import Nearest
+from accams.threads import Threads
 
 MODELS = {
     "accams": ACCAMS(3, 3, n_relearn=1, verbose=False),
@@ -71,6 +74,43 @@ def test_from_a_store(cluster: twins.InProcess, tmp_path: Path) -> None:
     opened = Observations.open(tmp_path / "s")
     assert np.array_equal(model.set_params(engine="ray").fit(opened).predict(PAIRS), right)
     assert isinstance(cluster.groups[0].workers[0]._engines[0].piece.partners, np.memmap)
+
+
+def test_shards_without_rows(cluster: twins.InProcess) -> None:
+    """A column with most of the ratings leaves nothing for the shards beside it."""
+    rows, cols = np.append(np.arange(40), np.arange(11)), np.append(np.zeros(40, int), np.arange(1, 12))
+    data = Observations.from_coo(rows, cols, np.arange(51.0) % 5)
+    assert any(lo == hi for lo, hi in pieces.cuts(data.col_starts, 6))
+    for name in ("accams", "blocked", "effects"):
+        model = MODELS[name]
+        right = model.set_params(engine="cpu", n_shards=None).fit(data).predict(data.pairs())
+        assert np.array_equal(model.set_params(engine="ray", n_shards=6).fit(data).predict(data.pairs()), right)
+
+
+@pytest.mark.parametrize("seed", [920, 2455, 3148])
+def test_a_worker_that_is_lost_in_k_means(seed: int, cluster: twins.InProcess) -> None:
+    """It cannot say how many labels have changed: at these seeds that once ended k-means too early."""
+    data = twins.case("missing", (12, 10), seed)
+    cluster.losing, labels = 0.3, []
+    for engine in (data.engine("cpu"), RayEngine(data.observations, Grid.of(data.observations, 6), Threads(1),
+                                                 n_shards=6, cluster=cluster)):  # fmt: skip
+        state = engine.new_state()
+        state.begin(0, (3, 4))
+        for turn in range(2):
+            state.seed(0, "k-means++", np.random.default_rng(turn))
+        labels.append(state.labels)
+    assert all(np.array_equal(a, b) for a, b in zip(*labels, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("machines", "workers", "most", "each"),
+    [
+        ([2, 2], 1, None, 2), ([8, 8], 3, None, 4), ([8, 4, 4], 3, None, 4), ([4], 2, None, 2), ([1, 1], 4, None, 0.5),
+        ([2], 3, None, 0.5), ([8, 8], 2, 4, 2), ([2], 1, 8, 8), ([2], 4, 1, 0.25),
+    ],
+)  # fmt: skip
+def test_cores_of_each_worker(machines: list[int], workers: int, most: int | None, each: float) -> None:
+    assert cores_each(machines, workers, most) == each
 
 
 def test_cuts_hold_every_row_once() -> None:

@@ -120,7 +120,7 @@ def parameters_of(given: dict[str, Any]) -> dict[str, Any]:
 def command_to_go_on(given: dict[str, Any], known: Collection[Any]) -> str:
     """The command line that goes on from the checkpoint: all that the checkpoint itself does not say."""
     defaults = {each.name: each.default for each in known}
-    kept = [*READING, "test", "output", *(name for name in given if name in _may_differ())]
+    kept = [*READING, "test", "output", "address", *(name for name in given if name in _may_differ())]
     words = ["accams", "fit", str(given["data"]), "--resume", str(given.get("checkpoint", given.get("resume", "")))]
     for name in dict.fromkeys(kept):
         if name in given and name != "checkpoint" and str(given[name]) != str(defaults[name]):

@@ -60,8 +60,10 @@ class Chains:
             return [future.result() for future in futures]
         except KeyboardInterrupt:
             self._stop.set()
-            self._pool.shutdown()  # waits for those that have begun, also if the interrupt came while starting them
-            self._pool = self._new_pool()
+            try:
+                self._pool.shutdown()  # waits for those that have begun, also if the interrupt came while starting them
+            finally:
+                self._pool = self._new_pool()
             raise
 
     def run_sweep(self) -> None:
@@ -103,5 +105,7 @@ class Chains:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._pool.shutdown()
-        self.engine.close()
+        try:
+            self._pool.shutdown()
+        finally:
+            self.engine.close()

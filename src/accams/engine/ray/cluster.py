@@ -6,6 +6,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from socket import create_connection
 from threading import Lock
@@ -68,10 +69,13 @@ class Cluster:
 
     def __init__(self, ray: Any, *, started: bool) -> None:
         self._ray, self._started = ray, started
-        self.machines = sum(each["Alive"] and each["Resources"].get("CPU", 0) >= 1 for each in ray.nodes())
-        self.cores = int(ray.cluster_resources().get("CPU", 1))
+        self.cores = [int(each["Resources"]["CPU"]) for each in _machines(ray)]  # of each machine that has some
 
-    def group(self, loads: Sequence[tuple[Load, Load]], whole: Whole, cpus: float) -> Group:
+    def kept(self, load: tuple[Load, Load]) -> Any:
+        """The same, where every group can have it."""
+        return self._ray.put(load)
+
+    def group(self, loads: Sequence[Any], whole: Whole, cpus: float) -> Group:
         """Workers, each with so many cores (or such a share of one)."""
         return Group(self._ray, loads, whole, cpus)
 
@@ -95,12 +99,16 @@ class Cluster:
 class Group:
     """Workers that hold all rows and all columns between them."""
 
-    def __init__(self, ray: Any, loads: Sequence[tuple[Load, Load]], whole: Whole, cpus: float) -> None:
+    def __init__(self, ray: Any, loads: Sequence[Any], whole: Whole, cpus: float) -> None:
         self._ray, self._loads, self._whole, self._cpus = ray, loads, whole, cpus
-        self._lock = Lock()
-        self.generation = [0] * len(loads)
-        self._workers = [self._start(number, cpus) for number in range(len(loads))]
-        self._await_all()
+        self._lock, self.generation, self._workers = Lock(), [0] * len(loads), list[Any]()
+        try:
+            self._workers += [self._start(number, num_cpus=cpus) for number in range(len(loads))]
+            self._await_all()
+            self.homes: list[str] = [self._home(number) for number in range(len(loads))]
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -132,14 +140,11 @@ class Group:
             try:
                 answers[number] = self._ray.get(call)
             except self._ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
+                raise _cause(error) from (None if isinstance(error.cause, InputError) else error)
+            except self._ray.exceptions.RayError as error:
                 lost[number] += 1
                 if lost[number] > TRIES:
-                    raise InputError(
-                        f"worker {number} of the cluster died {lost[number]} times in a row ({_line(error)}): if its "
-                        "machine is out of memory, spread the data over more of them"
-                    ) from error
+                    raise _lost(number, lost[number], error) from error
                 self._replace(number, known[number], error)
                 send(number)
         return [answers[number] for number in range(len(self))]
@@ -151,39 +156,84 @@ class Group:
     def close(self) -> None:
         """Stop all workers."""
         for worker in self._workers:
-            self._ray.kill(worker)
+            with suppress(Exception):  # Ray may have been shut down meanwhile
+                self._ray.kill(worker)
 
-    def _start(self, number: int, cpus: float) -> Any:
-        remote = self._ray.remote(_Remote).options(num_cpus=cpus, scheduling_strategy="SPREAD")
-        return remote.remote(self._loads[number], self._whole, max(1, int(self._cpus)))
+    def _start(self, number: int, **where: Any) -> Any:
+        """A worker; it gets cores (`num_cpus`), or a place (`scheduling_strategy`)."""
+        options = {"scheduling_strategy": "SPREAD", **where}
+        return self._ray.remote(_Remote).options(**options).remote(
+            self._loads[number], self._whole, max(1, int(self._cpus))
+        )  # fmt: skip
 
     def _await_all(self) -> None:
         """Wait until every worker has found a place, and say so if that takes long."""
-        waiting = places = [worker.ready.remote() for worker in self._workers]
-        patience: float | None = PATIENCE
-        while waiting:
-            _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=patience)
-            if waiting and patience is not None:
-                there = self._ray.available_resources().get("CPU", 0.0)
-                need = self._cpus * len(waiting)
-                log.warning("waiting for %g cores of the cluster, %g of which are free (see n_threads)", need, there)
-                patience = None
-        self.homes: list[str] = self._ray.get(places)
+        waiting = [worker.ready.remote() for worker in self._workers]
+        _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=PATIENCE)
+        if waiting:
+            there = self._ray.available_resources().get("CPU", 0.0)
+            need = f"{len(waiting)} workers with {self._cpus:g} cores each"
+            log.warning("waiting for room in the cluster for %s (%g cores are free): see n_threads", need, there)
+            self._ray.wait(waiting, num_returns=len(waiting))
+
+    def _home(self, number: int) -> str:
+        """The machine of a worker; one that dies before it has answered is replaced."""
+        for turn in range(TRIES + 1):
+            try:
+                return str(self._ray.get(self._workers[number].ready.remote()))
+            except self._ray.exceptions.RayError as error:
+                if turn == TRIES or isinstance(_lost(number, turn, error), NotInstalledError):
+                    raise _lost(number, turn + 1, error) from error
+                self._replace(number, self.generation[number], error)
+        raise AssertionError
 
     def _replace(self, number: int, generation: int, error: Exception) -> None:
-        """Start a worker anew, unless another chain has done so; where there are no cores for it, it shares some."""
+        """Start a worker anew, unless another chain has done so; where no core comes free for it, it shares some."""
         with self._lock:
             if self.generation[number] != generation:
                 return
             log.warning("worker %d of the cluster is lost (%s): its part is made anew", number, _line(error))
             self._ray.kill(self._workers[number])
-            worker = self._start(number, self._cpus)
+            worker = self._start(number, num_cpus=self._cpus)
             if not self._ray.wait([worker.ready.remote()], timeout=PATIENCE)[0]:
-                log.warning("the cluster has no core free for worker %d: it shares those of the others", number)
+                log.warning("no core has come free for worker %d: it shares those of others", number)
                 self._ray.kill(worker)
-                worker = self._start(number, 0)
+                worker = self._start(number, num_cpus=0, scheduling_strategy=self._beside(number))
             self._workers[number] = worker
             self.generation[number] += 1
+
+    def _beside(self, number: int) -> Any:
+        """A machine with cores, another one for each worker if there are several."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        machines = _machines(self._ray)
+        return NodeAffinitySchedulingStrategy(machines[number % len(machines)]["NodeID"], soft=True)
+
+
+class NotInstalledError(InputError):
+    """A machine of the cluster has no accams."""
+
+
+def _machines(ray: Any) -> list[dict[str, Any]]:
+    """Those that have cores."""
+    return [each for each in ray.nodes() if each["Alive"] and each["Resources"].get("CPU", 0) >= 1]
+
+
+def _lost(number: int, times: int, error: Exception) -> InputError:
+    """What to say of a worker that dies again and again."""
+    if "failed to import" in str(error) or "No module named 'accams'" in str(error):
+        return NotInstalledError(
+            "a machine of the cluster cannot import accams: install the same version on all of them"
+        )
+    return InputError(
+        f"worker {number} of the cluster died {times} times in a row ({_line(error)}): if its machine is out of "
+        "memory, spread the data over more of them"
+    )
+
+
+def _cause(error: Any) -> Exception:
+    """What a worker's work has failed with."""
+    return error.cause if isinstance(error.cause, Exception) else error
 
 
 class _Remote(Worker):
@@ -191,8 +241,6 @@ class _Remote(Worker):
 
     def __init__(self, load: tuple[Load, Load], whole: Whole, n_threads: int) -> None:
         import ray
-
-        os.environ.setdefault("OMP_NUM_THREADS", str(n_threads))
 
         def fetch(what: Any) -> Any:
             return np.array(ray.get(what)) if isinstance(what, ray.ObjectRef) else what

@@ -36,23 +36,26 @@ class RayEngine(Engine):
         cluster: Cluster | None = None,
     ) -> None:  # fmt: skip
         super().__init__(observations, grid, threads)
-        obs, self._groups = observations, list[Group]()
+        obs, self._groups, self._made = observations, list[Group](), -1
         self._cluster = cluster or connect()
         try:
-            shards = n_shards or max(1, self._cluster.machines)
+            cores = self._cluster.cores or [1]
+            shards = n_shards or min(len(cores), *obs.shape)
             if shards > min(obs.shape):
                 raise InputError(f"n_shards={shards} is more than there are rows or columns: {min(obs.shape)} at most")
-            cores = n_cpus or max(1, self._cluster.cores)
-            n_groups = max(1, min(n_chains, cores // shards))
+            n_groups = max(1, min(n_chains, (n_cpus or sum(cores)) // shards))
             uniform = obs.is_complete and obs.stored_weights is None
             whole = Whole(obs.shape, grid, self.row_step, obs.weight_step, uniform)
-            loads = loaders(obs, (cuts(obs.row_starts, shards), cuts(obs.col_starts, shards)))
-            cpus = cores // (shards * n_groups) or cores / shards
+            ranges = cuts(obs.row_starts, shards), cuts(obs.col_starts, shards)
+            loads = [self._cluster.kept(load) for load in loaders(obs, ranges)]
+            cpus = cores_each(cores, shards * n_groups, n_cpus)
             for _ in range(n_groups):
                 self._groups.append(self._cluster.group(loads, whole, cpus))
-            each = {"n_stencils": n_stencils, "n_clusters": k, "n_chains": -(-n_chains // n_groups), "n_shards": shards}
-            weighted = obs.stored_weights is not None
-            need = memory_estimate(obs.shape, obs.nnz, weights=weighted, engine="ray", **each)  # type: ignore[arg-type]
+            weighted, chains = obs.stored_weights is not None, -(-n_chains // n_groups)
+            need = memory_estimate(
+                obs.shape, obs.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=chains, weights=weighted,
+                engine="ray", n_shards=shards,
+            )  # fmt: skip
             self._cluster.check_room(self._groups, need)
         except BaseException:
             self.close()
@@ -60,11 +63,30 @@ class RayEngine(Engine):
 
     def new_state(self, chain: int = 0) -> RayState:
         """A state whose residual is the data less the offset."""
-        return RayState(self, chain, self._groups[chain % len(self._groups)])
+        self._made += 1
+        return RayState(self, self._made, self._groups[chain % len(self._groups)])
 
     def close(self) -> None:
         """Stop the workers, and Ray if it was started here."""
-        super().close()
-        for group in self._groups:
-            group.close()
-        self._cluster.leave()
+        try:
+            super().close()
+        finally:
+            for group in self._groups:
+                group.close()
+            self._cluster.leave()
+
+
+def cores_each(machines: list[int], workers: int, most: int | None = None) -> float:
+    """Cores for each of so many workers, so that all of them find a place on machines with so many cores.
+
+    A share of one where there are fewer cores than workers. `most` bounds those of all together; if it is more than
+    there are, the cluster is expected to grow.
+    """
+    there = sum(machines)
+    if most is not None and most > there:
+        return most // workers or 1 / -(-workers // most)
+    total = there if most is None else most
+    for cores in range(total // workers, 0, -1):
+        if sum(each // cores for each in machines) >= workers:
+            return cores
+    return 1 / -(-workers // total)

@@ -43,7 +43,9 @@ class PartEngine:
         weights = piece.weights
         if weights is not None and whole.grid.weight_step != whole.weight_step:
             weights = to_ticks(weights, whole.grid.weight_step / whole.weight_step)
-        self.orders = {piece.axis: Order(piece.starts, piece.partners, weights, threads.split(piece.starts))}
+        self.orders = {
+            piece.axis: Order(piece.starts, piece.partners, weights, threads.split(piece.starts) or [(0, 0)])
+        }
 
     @property
     def values(self) -> NDArray[np.int32]:

@@ -123,9 +123,11 @@ class RayState(State):
             T = following
             parts = self._ask("nearest_centre", axis, T, turn == 0)
             N, L, moved = (sum(each) for each in zip(*parts, strict=True))
-            if moved == 0:
-                break
             following = np.rint(kmeans.means(N, L))
+            if (turn == 0 and moved == 0) or np.array_equal(
+                following, T
+            ):  # a worker that is new cannot say if any moved
+                break
         return np.concatenate(self._ask("nearest_labels", axis, T))
 
     def sums(self, axis: int) -> Sums:
