@@ -27,6 +27,7 @@ BOTH = [
     ("--patience 4", "patience", 4),
     ("--seed 9", "random_state", 9),
     ("--threads 1", "n_threads", 1),
+    ("--shards 2", "n_shards", 2),
     ("--engine dense", "engine", "dense"),
     ("--quiet", "verbose", False),
 ]
@@ -226,7 +227,7 @@ def test_values_that_cannot_be(option: str, message: str, ratings: Path) -> None
 def test_the_tables_above_know_every_option() -> None:
     known = {option.split()[0] for option, _, _ in BOTH + BAYES + PLAIN}
     others = {"--output", "--model", "--test", "--paper", "--resume", "--help", "--row", "--col", "--value"}
-    others |= {"--weight", "--duplicates", "--zeros", "--zero-weight"}
+    others |= {"--weight", "--duplicates", "--zeros", "--zero-weight", "--address"}
     assert known | others >= {each.opts[0] for each in FIT.params if each.name != "data"}
 
 
@@ -241,6 +242,7 @@ def test_panels_agree_with_the_estimators() -> None:
 
 def test_help_names_the_estimators_defaults() -> None:
     words = {"beta": "the same as --alpha", "n_threads": "all cores", "checkpoint": "no checkpoints"}
+    words["n_shards"] = "one for each machine"
 
     def text(name: str, value: Any) -> str:
         if value is None:

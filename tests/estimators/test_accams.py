@@ -244,6 +244,7 @@ BAD = {
     "n_init": (*WHOLE, 0),
     "patience": (*WHOLE, 0),
     "n_threads": (-1, 0, 1.5, True, "3"),
+    "n_shards": (-1, 0, 1.5, True, "3"),
     "tol": (-1, "a", None, float("nan"), float("inf"), True),
     "shrinkage": (-1, "a", None, float("nan"), float("inf"), True),
     "learning_rate": (0, 2, -1, "fast", None, float("nan"), True, np.array([0.1, 0.2])),

@@ -43,6 +43,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "clip": ((1,), (2, 1), ("a", "b"), "yes", 1, None, (float("nan"), 1)),
     "engine": ("gpu", 3, None, "graph"),
     "n_threads": (-1, 0, 1.5, True, "3"),
+    "n_shards": (-1, 0, 1.5, True, "3"),
     "memory_limit": (0, -1, float("nan"), True, "1 GB"),
     "checkpoint": (3, True, 1.5),
     "checkpoint_every": (*WHOLE, 0),
