@@ -13,11 +13,13 @@ from threading import Timer
 from time import sleep
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 import twins
 
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations
+from accams.batch import predict_all, recommend_all
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 PAIRS = np.stack(np.unravel_index(np.arange(60 * 45), (60, 45)), axis=1)
@@ -104,6 +106,32 @@ def test_an_error_of_a_worker_is_told_in_its_own_words(
     shutil.move(tmp_path / "s", tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"is not to be seen from .*: put it where every machine"):
         model.fit(opened)
+
+
+def test_batches(data: Observations, tmp_path: Path) -> None:
+    """Files written by a cluster are those written here, also if whoever writes them is killed."""
+    BayesianACCAMS(2, 3, **SETTINGS).fit(data).save(tmp_path / "m.accams")
+    told = list[tuple[int, int]]()
+
+    def kill(done: int, of: int) -> None:
+        told.append((done, of))
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                pid = int(path.parent.name)
+                if done == 1 and path.read_bytes().startswith(b"ray::Server") and parent(parent(pid)) == os.getpid():
+                    os.kill(pid, signal.SIGKILL)
+                    return
+
+    for engine, watch in (("cpu", None), ("ray", kill)):
+        how: dict[str, Any] = {"engine": engine, "told": watch}
+        assert recommend_all(tmp_path / "m.accams", tmp_path / f"{engine}-top", 5, rows_per_file=7, **how) == 300
+        predict_all(tmp_path / "m.accams", *PAIRS.T, tmp_path / f"{engine}-all", pairs_per_file=500, std=True, **how)
+    for what in ("top", "all"):
+        mine, theirs = (sorted((tmp_path / f"{engine}-{what}").iterdir()) for engine in ("cpu", "ray"))
+        assert [path.name for path in mine] == [path.name for path in theirs]
+        for a, b in zip(mine, theirs, strict=True):
+            assert duckdb.sql(f"FROM '{a}'").fetchall() == duckdb.sql(f"FROM '{b}'").fetchall()
+    assert told[:9] == [(done, 9) for done in range(1, 10)]
 
 
 def test_machines_with_too_little_memory(data: Observations, monkeypatch: pytest.MonkeyPatch) -> None:

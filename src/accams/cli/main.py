@@ -12,6 +12,8 @@ import typer
 from accams import __version__
 from accams.cli.fit import fit
 from accams.cli.options import (
+    Address,
+    BatchEngine,
     Col,
     Data,
     Duplicates,
@@ -20,6 +22,7 @@ from accams.cli.options import (
     Model,
     Number,
     Output,
+    Place,
     Quantiles,
     Rated,
     Row,
@@ -32,7 +35,7 @@ from accams.cli.options import (
     ZeroWeight,
 )
 from accams.cli.values import read
-from accams.errors import AccamsError
+from accams.errors import AccamsError, InputError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -105,9 +108,24 @@ def predict(
     quantiles: Quantiles = None,
     row: Row = None,
     col: Col = None,
+    engine: BatchEngine = Place.cpu,
+    address: Address = None,
 ) -> None:
-    """Predict the pairs in a file; writes CSV with a column `prediction` (to standard output without -o)."""
+    """Predict the pairs in a file; writes CSV with a column `prediction` (to standard output without -o).
+
+    Where -o ends in [bold].parquet[/], it becomes a folder of Parquet files; these can be written by a Ray cluster:
+    [bold]accams predict model.accams pairs.parquet -o predicted.parquet --engine ray[/].
+    """
     levels = read("quantiles", quantiles)
+    if output is not None and output.suffix == ".parquet":
+        if levels:
+            raise InputError("--quantiles are written as CSV alone: name an output that does not end in .parquet")
+        from accams.cli.batching import predict_pairs
+
+        predict_pairs(model, pairs, output, row, col, std, engine.value, address)
+        return
+    if engine is not Place.cpu or address is not None:
+        raise InputError("a cluster writes Parquet: name an output that ends in .parquet")
     from accams.cli.tasks import predict_file
 
     predict_file(model, pairs, output, row, col, std, levels)
@@ -131,12 +149,32 @@ def recommend(
         typer.Option(help="Order by this quantile of the rating, not by its mean: 0.1 plays safe (bayes)."),
     ] = None,
     as_json: Json = False,
+    everybody: Annotated[
+        bool, typer.Option("--all", help="For all users, as a folder of Parquet files (--output).")
+    ] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where --all writes to.")] = None,
+    engine: BatchEngine = Place.cpu,
+    address: Address = None,
 ) -> None:
     """The best items for users, or for someone new.
 
     For example: [bold]accams recommend model.accams 17 42 --titles movies.csv[/], or, for someone who was not in the
     data, [bold]accams recommend model.accams --rated 260=5 --rated 1196=4[/].
+
+    For everybody, here or on a Ray cluster: [bold]accams recommend model.accams --all -o top.parquet --engine ray[/].
     """
+    if everybody:
+        from accams.cli.batching import recommend_everybody
+
+        given = {"user ids": users, "--rated": rated, "--seen": seen, "--titles": titles, "--quantile": quantile,
+                 "--json": as_json}  # fmt: skip
+        wrong = [name for name, x in given.items() if x]
+        if wrong:
+            raise InputError(f"--all writes ids and scores of all users: leave out {', '.join(wrong)}")
+        recommend_everybody(model, output, n, include_seen, std, engine.value, address)
+        return
+    if output is not None or engine is not Place.cpu or address is not None:
+        raise InputError("--output, --engine and --address are for all users: add --all")
     from accams.cli.using import recommend_items
 
     recommend_items(model, users or [], rated or [], n, seen, include_seen, titles, std, quantile, as_json)

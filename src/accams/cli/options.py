@@ -27,6 +27,13 @@ class Side(StrEnum):
     users = "users"
 
 
+class Place(StrEnum):
+    """Where a batch runs."""
+
+    cpu = "cpu"
+    ray = "ray"
+
+
 class Likeness(StrEnum):
     """How alike two items or users are."""
 
@@ -278,3 +285,7 @@ Quantiles = Annotated[
         metavar="NUMBER[,NUMBER...]",
     ),
 ]  # fmt: skip
+
+# -- batches -----------------------------------------------------------------------------------------------------
+
+BatchEngine = Annotated[Place, typer.Option("--engine", help="Where to run: on this machine, or on a Ray cluster.")]

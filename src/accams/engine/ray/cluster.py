@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import islice
 from socket import create_connection
 from threading import Lock
 from typing import Any
@@ -89,6 +90,33 @@ class Cluster:
                     f"the workers on {node['NodeManagerHostname']} need about {wanted / 1e9:.2g} GB for this fit, and "
                     f"Ray has {there / 1e9:.2g} GB for them: use more machines (and n_shards), or fewer chains"
                 )
+
+    def each(self, kind: type, given: tuple[Any, ...], tasks: Sequence[Any]) -> Iterator[Any]:
+        """What ``kind(*given).do(task)`` gives for every task, in any order; Ray does those again that are lost.
+
+        There is one such object for each core.
+        """
+        ray, again = self._ray, {"max_restarts": TRIES, "max_task_retries": TRIES, "scheduling_strategy": "SPREAD"}
+        made = ray.remote(kind).options(num_cpus=1, **again)
+        servers = [made.remote(*given) for _ in range(min(len(tasks), sum(self.cores)))]
+        todo = iter(tasks)
+        try:
+            busy = {server.do.remote(task): server for server, task in zip(servers, todo, strict=False)}
+            while busy:
+                [done], _ = ray.wait(list(busy), num_returns=1)
+                server = busy.pop(done)
+                for task in islice(todo, 1):
+                    busy[server.do.remote(task)] = server
+                try:
+                    yield ray.get(done)
+                except ray.exceptions.RayTaskError as error:
+                    raise _cause(error) from (None if isinstance(error.cause, InputError) else error)
+                except ray.exceptions.RayError as error:
+                    raise _lost(servers.index(server), TRIES + 1, error) from error
+        finally:
+            for server in servers:
+                with suppress(Exception):
+                    ray.kill(server)
 
     def leave(self) -> None:
         """Stop Ray, if it was started here."""

@@ -1,0 +1,65 @@
+"""Recommendations for everybody and predictions of many pairs: call the library, show how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+from rich.progress import Progress
+
+from accams import batch
+from accams.data.readers import read_pairs
+from accams.errors import InputError
+
+out = Console()
+
+
+def recommend_everybody(
+    model: Path, output: Path | None, n: int, include_seen: bool, std: bool, engine: str, address: str | None
+) -> None:
+    """The best items of all users, as a folder of Parquet files."""
+    if output is None:
+        raise InputError("--all writes Parquet files: name a folder for them with --output")
+    _join(engine, address)
+    with _progress("recommending") as told:
+        lines = batch.recommend_all(model, output, n, include_seen=include_seen, std=std, engine=engine, told=told)
+    out.print(f"wrote {lines:,} recommendations to {output}", highlight=False)
+
+
+def predict_pairs(
+    model: Path, pairs: Path, output: Path, row: str | None, col: str | None, std: bool, engine: str,
+    address: str | None,
+) -> None:  # fmt: skip
+    """Predictions for a file of pairs, as a folder of Parquet files."""
+    rows, cols, names = read_pairs(pairs, row, col)
+    _join(engine, address)
+    with _progress("predicting") as told:
+        given = names[0], names[1]
+        lines = batch.predict_all(model, rows, cols, output, std=std, names=given, engine=engine, told=told)
+    out.print(f"wrote {lines:,} predictions to {output}", highlight=False)
+
+
+def _join(engine: str, address: str | None) -> None:
+    if address is None:
+        return
+    if engine != "ray":
+        raise InputError("--address is that of a Ray cluster: add --engine ray")
+    from accams.engine.ray.cluster import join
+
+    join(address)
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar, if it takes more than two seconds on a terminal."""
+    began = perf_counter()
+    with Progress(console=out, transient=True, disable=not out.is_terminal) as bar:
+        shown = bar.add_task(what, total=None, visible=False)
+
+        def told(done: int, of: int) -> None:
+            bar.update(shown, completed=done, total=of, visible=perf_counter() - began > 2.0)
+
+        yield told
