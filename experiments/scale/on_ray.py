@@ -73,6 +73,8 @@ def main() -> None:
     rows = [[names[e], f"{median(first[e]):.1f}", f"{median(each[e]):.3f}", *sorted(digests[e])] for e in each]
     print(table(["engine", "first sweep, s", "sweep, s", "labels and templates"], rows))
     print(f"Ray's speed is {median(each['cpu']) / median(each['ray']):.2f} of that of two threads.")
+    visits = 2e6 * given.million * given.stencils / median(each["cpu"]) / 2
+    print(f"Two threads visit {visits / 1e6:.0f} million ratings a second and core.")
     print(machine())
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.files import load
+from accams.estimators.using import id_names
 
 Told = Callable[[int, int], None]  # files that are done, of how many
 
@@ -99,8 +100,7 @@ class Server:
         self, model: StencilEstimator, lo: int, hi: int, n: int, include_seen: bool, std: bool
     ) -> dict[str, NDArray[Any]]:
         found = model.recommend(model.row_index_.ids[lo:hi], n, exclude_seen=not include_seen, return_std=std)
-        names: Any = getattr(model, "feature_names_in_", ("row", "col"))
-        return found.columns(*names)  # type: ignore[no-any-return]
+        return found.columns(*id_names(model))  # type: ignore[no-any-return]
 
     def _predicted(
         self, model: StencilEstimator, rows: NDArray[Any], cols: NDArray[Any], names: tuple[str, str], std: bool

@@ -93,6 +93,20 @@ def test_a_worker_that_is_killed(data: Observations, right: Any, caplog: pytest.
     assert any("is lost" in record.getMessage() for record in caplog.records)
 
 
+def test_workers_that_die_again_and_again(data: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accams.engine.ray.cluster.TRIES", 0)
+
+    def watch(step: Any) -> None:
+        for pid in workers():
+            os.kill(pid, signal.SIGKILL)
+
+    model = BayesianACCAMS(3, 3, engine="ray", n_shards=1, callbacks=[watch], **SETTINGS)
+    with pytest.raises(
+        InputError, match=r"^worker 0 of the cluster died 1 times in a row \(.*\): if its machine is out"
+    ):
+        model.fit(data)
+
+
 def test_an_error_of_a_worker_is_told_in_its_own_words(
     data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +125,7 @@ def test_an_error_of_a_worker_is_told_in_its_own_words(
 def test_batches(data: Observations, tmp_path: Path) -> None:
     """Files written by a cluster are those written here, also if whoever writes them is killed."""
     BayesianACCAMS(2, 3, **SETTINGS).fit(data).save(tmp_path / "m.accams")
-    told = list[tuple[int, int]]()
+    told, killed = list[tuple[int, int]](), list[int]()
 
     def kill(done: int, of: int) -> None:
         told.append((done, of))
@@ -120,6 +134,7 @@ def test_batches(data: Observations, tmp_path: Path) -> None:
                 pid = int(path.parent.name)
                 if done == 1 and path.read_bytes().startswith(b"ray::Server") and parent(parent(pid)) == os.getpid():
                     os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
                     return
 
     for engine, watch in (("cpu", None), ("ray", kill)):
@@ -132,6 +147,7 @@ def test_batches(data: Observations, tmp_path: Path) -> None:
         for a, b in zip(mine, theirs, strict=True):
             assert duckdb.sql(f"FROM '{a}'").fetchall() == duckdb.sql(f"FROM '{b}'").fetchall()
     assert told[:9] == [(done, 9) for done in range(1, 10)]
+    assert len(killed) == 2
 
 
 def test_machines_with_too_little_memory(data: Observations, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import twins
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations
 from accams.data import store
 from accams.engine.grid import Grid
+from accams.engine.ray import cluster as ray_cluster
 from accams.engine.ray import engine as ray_engine
 from accams.engine.ray import pieces
 from accams.engine.ray.engine import RayEngine, cores_each
@@ -160,6 +161,29 @@ def test_a_store_that_workers_do_not_see(cluster: twins.InProcess, tmp_path: Pat
 def test_what_does_not_fit(settings: dict[str, Any], message: str, cluster: twins.InProcess) -> None:
     with pytest.raises(InputError, match=message):
         BayesianACCAMS(2, 2, engine="ray", noise=0.7, verbose=False, **settings).fit(of("missing"))
+
+
+def test_a_run_that_goes_on(cluster: twins.InProcess, tmp_path: Path) -> None:
+    """From a checkpoint, with other shards than before."""
+    data, settings = of("missing"), {"n_chains": 2, "noise": 0.7, "row_noise": 4.0, "verbose": False}
+    right = BayesianACCAMS(3, 3, n_sweeps=6, engine="cpu", **settings).fit(data).predict(PAIRS)
+    kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 3, "engine": "ray", **settings}
+    BayesianACCAMS(3, 3, n_sweeps=3, n_shards=2, **kept).fit(data)
+    model = BayesianACCAMS(3, 3, n_sweeps=6, n_shards=4, **kept).fit(data, resume=tmp_path / "run")
+    assert np.array_equal(model.predict(PAIRS), right)
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"^engine='ray' needs Ray: pip install 'accams\[ray\]', or use engine='cpu'$"):
+        ACCAMS(2, 2, engine="ray").fit(of("missing"))
+
+
+def test_what_is_said_of_lost_workers() -> None:
+    missing = ray_cluster._lost(2, 1, RuntimeError("The actor died: failed to import it\nNo module named 'accams'"))
+    assert str(missing) == "a machine of the cluster cannot import accams: install the same version on all of them"
+    told = str(ray_cluster._lost(2, 6, RuntimeError("\nkilled\nmore")))
+    assert told.startswith("worker 2 of the cluster died 6 times in a row (killed): if its machine is out of memory")
 
 
 def test_observed_zeros_stay_on_one_machine(cluster: twins.InProcess) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from accams import batch
+from accams.cli.values import join_cluster
 from accams.data.readers import read_pairs
 from accams.errors import InputError
 
@@ -23,7 +24,7 @@ def recommend_everybody(
     """The best items of all users, as a folder of Parquet files."""
     if output is None:
         raise InputError("--all writes Parquet files: name a folder for them with --output")
-    _join(engine, address)
+    join_cluster(engine, address)
     with _progress("recommending") as told:
         lines = batch.recommend_all(model, output, n, include_seen=include_seen, std=std, engine=engine, told=told)
     out.print(f"wrote {lines:,} recommendations to {output}", highlight=False)
@@ -35,21 +36,11 @@ def predict_pairs(
 ) -> None:  # fmt: skip
     """Predictions for a file of pairs, as a folder of Parquet files."""
     rows, cols, names = read_pairs(pairs, row, col)
-    _join(engine, address)
+    join_cluster(engine, address)
     with _progress("predicting") as told:
         given = names[0], names[1]
         lines = batch.predict_all(model, rows, cols, output, std=std, names=given, engine=engine, told=told)
     out.print(f"wrote {lines:,} predictions to {output}", highlight=False)
-
-
-def _join(engine: str, address: str | None) -> None:
-    if address is None:
-        return
-    if engine != "ray":
-        raise InputError("--address is that of a Ray cluster: add --engine ray")
-    from accams.engine.ray.cluster import join
-
-    join(address)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from accams.cli import options as o
-from accams.cli.values import read
+from accams.cli.values import join_cluster, read
 from accams.errors import InputError
 
 RENAMED = {
@@ -100,12 +100,7 @@ def fit(
     else:
         _refuse_with_resume(given, model)
         estimator = resumed_estimator(resume, parameters_of(given))
-    if address is not None:
-        if estimator.engine != "ray":
-            raise InputError("--address is that of a Ray cluster: add --engine ray")
-        from accams.engine.ray.cluster import join
-
-        join(address)
+    join_cluster(estimator.engine, address)
     reading = {name: ctx.params[name] for name in READING}
     fit_file(Job(data, output, reading, test, quiet, resume, command_to_go_on(given, ctx.command.params)), estimator)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from accams.errors import InputError
+
 Reader = Callable[[str], Any]
 UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -156,3 +158,14 @@ def read(name: str, given: Any) -> Any:
         return reader(given)
     except typer.BadParameter as error:
         raise typer.BadParameter(error.message, param_hint=f"--{name.replace('_', '-')}") from None
+
+
+def join_cluster(engine: str, address: str | None) -> None:
+    """Connect to the Ray cluster of --address, if one was given."""
+    if address is None:
+        return
+    if engine != "ray":
+        raise InputError("--address is that of a Ray cluster: add --engine ray")
+    from accams.engine.ray.cluster import join
+
+    join(address)

@@ -89,11 +89,9 @@ class BayesianACCAMS(StencilEstimator):
     schedule : {"gibbs", "backfit"}, default "gibbs"
         "backfit" fits one stencil after another (by `n_sweeps` visits, "auto": 20) and leaves each as it is.
     tol : float, default 1e-4
-        The run ends when the last fifth of its sweeps changed the running mean by less than this share of the mean
-        squared error.
+        Ends the run when its last fifth changed the running mean by less than this share of the squared error.
     early_stopping : bool, default False
-        Hold out `validation_fraction` of the entries and end the run when the running mean's error on them has not
-        improved for `patience` sweeps.
+        Hold out `validation_fraction` of the entries, and end when their error has not improved for `patience` sweeps.
     validation_fraction : float, default 0.1
     patience : int, default 50
     rao_blackwell : bool, default False
@@ -101,12 +99,9 @@ class BayesianACCAMS(StencilEstimator):
     clip : bool or (float, float), default True
         Whether predictions are kept within the range of the training values, or within the range given.
     engine : {"auto", "cpu", "dense", "graph", "cuda", "disk", "ray"}, default "auto"
-        As in `ACCAMS`.
     n_threads : int or None, default None
-        None takes all cores. The result does not depend on it.
     n_shards : int or None, default None
-        Parts into which the data is cut with ``engine="ray"``; None: one for each machine. The result does not depend
-        on it.
+        As in `ACCAMS`.
     memory_limit : float, optional
         Bytes; a fit that would need more is refused before it begins. Default: what the machine has. A store that would
         not fit is streamed instead (``engine="disk"``), unless the noise is to be calibrated.

@@ -92,14 +92,14 @@ def recommendations(
             raise InputError("a guest's history is known: pass no seen")
         how = {"candidates": candidates, "return_std": return_std, "quantile": quantile}
         return user.recommend(n, exclude_seen=exclude_seen, **how)
-    names = ids_of_frame(user, _names(model)[0]) if is_frame(user) else as_ids(user)
+    names = ids_of_frame(user, id_names(model)[0]) if is_frame(user) else as_ids(user)
     rows = known(view.rows, names, "row") if unknown == "error" else positions(view.rows, names)
     columns = None if candidates is None else np.unique(known(view.cols, as_ids(candidates), "column"))
     what = seen_columns(model, view, seen, names, rows) if exclude_seen else None
     found = recommend(view, rows, names, n, what, columns, return_std, quantile)
     if not is_frame(user):
         return found
-    return frame_like(user, found.columns(*_names(model)))
+    return frame_like(user, found.columns(*id_names(model)))
 
 
 def seen_columns(
@@ -243,6 +243,6 @@ def side_of(side: str) -> int:
     return SIDES[side]
 
 
-def _names(model: Usable) -> tuple[str, str]:
+def id_names(model: Usable) -> tuple[str, str]:
     names = getattr(model, "feature_names_in_", None)
     return ("row", "col") if names is None else (str(names[0]), str(names[1]))
