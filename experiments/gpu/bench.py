@@ -7,8 +7,8 @@ time limit, the same command goes on. At the end (or with --report) everything t
     stages      time and bytes of each kind of kernel, at Netflix's shape
     netflix     100.5 million ratings, k=10, s=125, three updates a visit, 130 sweeps: the paper's largest model; first
                 with kernels that may have to be compiled, then with those that were kept on disk, three times
-    netflix-few the same with twice as many stencils as were planted
     netflix-cpu the same by the cpu engine, for three sweeps
+    noise       the same with fewer and as many stencils and a million ratings held out: is the planted noise found?
     grid        1 and 10 million ratings, k = 10, 16, 32, s = 50, 125, on both engines
     ml-1m       test error on MovieLens 1M by both engines, three seeds
 
@@ -40,7 +40,7 @@ from paper.sets import split
 
 NETFLIX, RATINGS = (480_189, 17_770), 100_500_000
 SIZES = {"1M": ((6_040, 3_706), 1_000_000), "10M": ((69_878, 10_677), 10_000_000), "100M": (NETFLIX, RATINGS)}
-NOISE = 0.8
+NOISE, HELD_OUT = 0.8, 1_000_000
 PAPER = {"sampler": "blocked", "n_sub": 3, "noise": "sampled", "row_noise": None, "tau": "sampled", "n_chains": 1,
          "verbose": False, "random_state": 0}  # fmt: skip
 
@@ -67,7 +67,16 @@ def free_memory() -> int:
     return int(cuda.current_context().get_memory_info()[0])
 
 
-def fitted(obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in: int, **more: Any) -> dict[str, Any]:
+def noise(obs: Observations, s: int) -> dict[str, Any]:
+    """What is sampled as noise, and the error for a million ratings that were held out: no less than the noise."""
+    chosen = np.random.default_rng(0).permutation(obs.nnz)
+    held, part = (obs.select(np.sort(each)) for each in (chosen[:HELD_OUT], chosen[HELD_OUT:]))
+    return fitted(part, "cuda", 10, s, 130, 30, held)
+
+
+def fitted(
+    obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in: int, held: Observations | None = None
+) -> dict[str, Any]:
     """A fit, and how long its sweeps took (the first one finds the first labels of all stencils)."""
     times, errors, sigmas, least = [], [], [], [float("inf")]
     before = free_memory() if engine == "cuda" else 0
@@ -79,8 +88,7 @@ def fitted(obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in:
         if engine == "cuda":
             least[0] = min(least[0], free_memory())
 
-    settings = {"n_sweeps": sweeps, "n_burn_in": burn_in, "thin": 1, **PAPER, **more}
-    model = BayesianACCAMS(s, k, engine=engine, callbacks=[watch], **settings)
+    model = BayesianACCAMS(s, k, engine=engine, callbacks=[watch], n_sweeps=sweeps, n_burn_in=burn_in, thin=1, **PAPER)
     began = perf_counter()
     model.fit(obs)
     seconds = perf_counter() - began
@@ -91,6 +99,7 @@ def fitted(obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in:
         "sigma": float(np.sqrt(np.mean(np.square(sigmas[burn_in:])))), "rmse": errors[-1],
         "memory": before - least[0] if engine == "cuda" else None, "machine": machine(),
         "estimate": memory_estimate(obs.shape, obs.nnz, n_stencils=s, n_clusters=k, engine=engine),
+        "test": None if held is None else -model.score(held),
     }  # fmt: skip
 
 
@@ -111,7 +120,8 @@ def runs(cache: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"netflix-{turn}", lambda: fitted(planted("100M", cache), "cuda", 10, 125, 130, 30)
     yield "stages", lambda: stages.all_of_them(planted("100M", cache))
     yield "netflix-cpu", lambda: fitted(planted("100M", cache), "cpu", 10, 125, 3, 0)
-    yield "netflix-few", lambda: fitted(planted("100M", cache), "cuda", 10, 20, 130, 30)
+    for s in (20, 30, 50, 125):
+        yield f"noise-{s:03d}", lambda s=s: noise(planted("100M", cache), s)
     for seed in range(3):
         for engine in ("cuda", "cpu"):
             yield f"ml-1m-{engine}-{seed}", lambda seed=seed, engine=engine: ml_1m(seed, engine)

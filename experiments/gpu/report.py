@@ -9,16 +9,16 @@ from typing import Any
 
 from common import table
 
+NOISE = 0.8
 NETFLIX = {
     "netflix-first": "GPU, kernels compiled first", "netflix-again": "GPU", "netflix-cpu": "CPU",
-    "netflix-few": "GPU",
 }  # fmt: skip
 
 
 def report(folder: Path) -> str:
     """Everything that is in the folder."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    parts = [_stages(found), _netflix(found), _grid(found), _movielens(found)]
+    parts = [_stages(found), _netflix(found), _noise(found), _grid(found), _movielens(found)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -54,15 +54,23 @@ def _netflix(found: dict[str, Any]) -> str:
     head = ["", "s", "sweeps", "fit, s", "first sweep, s", "median of the others, s", "sigma", "GPU bytes per rating",
             "estimated"]  # fmt: skip
     cpu, gpu = found.get("netflix-cpu"), [each for key, each in found.items() if key.startswith("netflix-again")]
-    few = [found["netflix-few"]] if "netflix-few" in found else []
     if not (cpu and gpu):
         return table(head, rows)
     sweep, fit = (median(each[key] for each in gpu) for key in ("median", "seconds"))
     whole = (cpu["first"] + (gpu[0]["sweeps"] - 1) * cpu["median"]) / 60
-    noise = ", ".join(f"{each['sigma'] / 0.8 - 1:+.1%} with {each['s']} stencils" for each in (gpu[0], *few))
     told = f"Medians: {fit:.1f} s a fit, {cpu['median'] / sweep:.1f} times faster a sweep."
-    told += f" Noise as sampled, beside the 0.8 that was planted with ten stencils: {noise}."
     return table(head, rows) + f"\n\n{told} By its first sweeps, the CPU would take about {whole:.0f} minutes."
+
+
+def _noise(found: dict[str, Any]) -> str:
+    rows = [
+        [run["s"], *(f"{run[what]:.4f} ({run[what] / NOISE - 1:+.1%})" for what in ("sigma", "test"))]
+        for name, run in found.items()
+        if name.startswith("noise-")
+    ]
+    return (
+        table(["stencils", f"noise as sampled ({NOISE} planted)", "RMSE of a million held out"], rows) if rows else ""
+    )
 
 
 def _grid(found: dict[str, Any]) -> str:
