@@ -1,6 +1,7 @@
 """A fit within a memory limit of 1 GiB, which streams its store, beside the same fit in memory: time and peak memory.
 
-Run: python experiments/scale/stream.py STORE [--sweeps 3] [--stencils 10]      (STORE by experiments/scale/ingest.py)
+Run: python experiments/scale/stream.py STORE [--sweeps 4] [--stencils 10] [--noise sampled] [--limit 1]
+(STORE by experiments/scale/ingest.py; with --noise calibrated, eight chains look for the noise first)
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ FIT = """
 import hashlib, resource, sys, time
 import numpy as np
 from accams import BayesianACCAMS, Observations
-store, engine, s, sweeps = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+store, engine, noise, s, sweeps, limit = *sys.argv[1:4], *map(int, sys.argv[4:6]), float(sys.argv[6])
 times = []
 def watch(step):
     times.append(step.seconds)
 obs = Observations.open(store, verify=False)
 opened = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-limit = 2.0**30 if engine == "disk" else None
-model = BayesianACCAMS(s, 10, engine="auto", memory_limit=limit, n_sweeps=sweeps, n_burn_in=sweeps - 1,
-                       thin=1, n_chains=1, noise="sampled", row_noise=None, verbose=False, callbacks=[watch])
+model = BayesianACCAMS(s, 10, engine="auto", memory_limit=limit * 2.0**30 if engine == "disk" else None,
+                       n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1, n_chains=1, noise=noise, row_noise=None,
+                       verbose=False, callbacks=[watch])
 model.fit(obs)
 assert model.engine_ == engine
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -43,13 +44,16 @@ def main() -> None:
     parser.add_argument("store", type=Path)
     parser.add_argument("--sweeps", type=int, default=4)
     parser.add_argument("--stencils", type=int, default=10)
+    parser.add_argument("--noise", choices=["sampled", "calibrated"], default="sampled")
+    parser.add_argument("--limit", type=float, default=1.0, help="GiB [%(default)s]")
     given = parser.parse_args()
     rows = []
     for engine in ("disk", "cpu"):
-        command = [sys.executable, "-c", FIT, str(given.store), engine, str(given.stencils), str(given.sweeps)]
+        numbers = given.stencils, given.sweeps, given.limit
+        command = [sys.executable, "-c", FIT, str(given.store), engine, given.noise, *map(str, numbers)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        *numbers, digest = done.stdout.split()
-        first, each, whole, opened, peak = map(float, numbers)
+        *found, digest = done.stdout.split()
+        first, each, whole, opened, peak = map(float, found)
         sizes = f"{opened / 2**30:.2f}", f"{peak / 2**30:.2f}"
         rows.append([engine, f"{first:.1f}", f"{each:.2f}", f"{whole:.1f}", *sizes, digest])
         print(*rows[-1], flush=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
-from command_line import invoked, refusal
+import pytest
+from command_line import done_well, invoked, refusal
 
-from accams import Observations
+from accams import Observations, load
+from accams.cli import fitting
 
 
 def test_from_files_to_a_fitted_store(ratings: Path, tmp_path: Path) -> None:
@@ -28,7 +31,22 @@ def test_refusals(ratings: Path, tmp_path: Path) -> None:
     assert "no file is called like" in refusal("ingest", tmp_path / "none-*.csv", "-o", tmp_path / "s")
     assert "there already" in refusal("ingest", ratings, "-o", tmp_path)
     assert "at least 256 MiB" in refusal("ingest", ratings, "-o", tmp_path / "s", "--memory", "1MB")
-    invoked("ingest", ratings, "-o", tmp_path / "made")
-    streamed = refusal("fit", tmp_path / "made", "-o", tmp_path / "model.accams", "--engine", "disk")
-    assert "a store that is streamed cannot be split: add --test 0" in streamed
     assert "is a folder" in refusal("ingest", tmp_path, "-o", tmp_path / "s")
+
+
+@pytest.mark.parametrize("most", [1_000_000, 10])
+def test_a_part_of_a_store_is_held_out(
+    ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """The same as of the file, unless there would be too many."""
+    monkeypatch.setattr(fitting, "MOST_OF_A_STORE", most)
+    done_well("ingest", ratings, "-o", tmp_path / "s")
+    common = ["--model", "accams", "-k", "2", "-s", "2", "--learning-rate", "1"]
+    done_well("fit", ratings, "-o", tmp_path / "file", *common)
+    told = done_well("fit", tmp_path / "s", "-o", tmp_path / "store", "--engine", "disk", *common)
+    one, other = (load(tmp_path / name) for name in ("file", "store"))
+    assert other.engine_ == "disk"
+    assert ("(10 entries held out)" in told) == (most == 10)
+    assert (one.quality_ == other.quality_) == (most > 10)
+    gc.collect()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

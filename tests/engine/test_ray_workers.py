@@ -27,6 +27,7 @@ MODELS = {
     "blocked": BayesianACCAMS(3, 3, n_sweeps=5, n_chains=2, noise=0.7, row_noise=4.0, verbose=False),
     "effects": BayesianACCAMS(2, 2, n_sweeps=4, n_chains=1, effects="continuous", noise="sampled", verbose=False),
     "calibrated": BayesianACCAMS(2, 2, n_sweeps=3, n_chains=1, verbose=False),
+    "early": ACCAMS(4, 2, early_stopping=True, verbose=False),
     "shares": BayesianACCAMS(2, 3, n_sweeps=3, n_chains=1, noise=0.7, rao_blackwell=True, verbose=False),
 }
 PAIRS = np.stack(np.unravel_index(np.arange(60 * 45), (60, 45)), axis=1)
@@ -67,14 +68,16 @@ def test_workers_that_are_lost(name: str, kind: str, cluster: twins.InProcess) -
     assert sum(group.lost for group in cluster.groups) > 3
 
 
-def test_from_a_store(cluster: twins.InProcess, tmp_path: Path) -> None:
-    """Workers read it; whoever asks them has no ratings."""
-    data, model = of("missing weighted"), MODELS["blocked"]
+@pytest.mark.parametrize("name", ["blocked", "calibrated", "early"])
+def test_from_a_store(name: str, cluster: twins.InProcess, tmp_path: Path) -> None:
+    """Workers read it, and what is left when some is held out; whoever asks them has no ratings."""
+    data, model = of("missing weighted"), MODELS[name]
     data.to_store(tmp_path / "s")
     right = model.set_params(engine="cpu").fit(data).predict(PAIRS)
     opened = Observations.open(tmp_path / "s")
     assert np.array_equal(model.set_params(engine="ray").fit(opened).predict(PAIRS), right)
-    assert isinstance(cluster.groups[0].workers[0]._engines[0].piece.partners, np.memmap)
+    for group in cluster.groups:
+        assert isinstance(group.workers[0]._engines[0].piece.partners, np.memmap)
 
 
 def test_shards_without_rows(cluster: twins.InProcess) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from accams.cli.tables import fit_report
 from accams.data.observations import Observations
-from accams.data.splits import random_split
+from accams.data.splits import random_split, some_positions
 from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
@@ -20,6 +20,7 @@ from accams.estimators.encoding import decoded
 from accams.fit import checkpoint
 
 Estimator = ACCAMS | BayesianACCAMS
+MOST_OF_A_STORE = 1_000_000  # entries that are held out
 out, err = Console(), Console(stderr=True)
 
 
@@ -73,8 +74,6 @@ def fit_file(job: Job, estimator: Estimator) -> None:
     observations = Observations.from_file(job.data, **job.reading)
     if not job.quiet:
         out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False)
-    if estimator.engine == "disk" and job.test:
-        raise InputError("a store that is streamed cannot be split: add --test 0, or fit it in memory (--engine cpu)")
     training, held_out = _split(observations, job.test, estimator.random_state)
     began, before = perf_counter(), _written(saved)
     with warnings.catch_warnings(record=True) as caught:
@@ -109,8 +108,12 @@ def _fit(estimator: Estimator, training: Observations, resume: Path | None) -> N
 
 
 def _split(observations: Observations, test: float, seed: Any) -> tuple[Observations, Observations | None]:
-    """What is fitted, and what is held out: a copy of both, in memory, unless nothing is held out."""
-    return random_split(observations, test, seed) if test else (observations, None)
+    """What is fitted, and what is held out: of a store, no more than is needed to tell how good the model is."""
+    if not test:
+        return observations, None
+    if observations.store is None or observations.nnz * test <= MOST_OF_A_STORE:
+        return random_split(observations, test, seed)
+    return observations.parted(some_positions(observations.nnz, MOST_OF_A_STORE, seed))
 
 
 def _check_paths(job: Job, estimator: Estimator) -> Path | None:

@@ -95,7 +95,10 @@ Zeros = Annotated[str, typer.Option(help="Blank cells: missing, or observed (as 
 ZeroWeight = Annotated[float, typer.Option(help="Weight of a blank with --zeros observed.", rich_help_panel=DATA)]
 Test = Annotated[
     float,
-    typer.Option(help="Share of the entries held out to report the error; 0 fits all.", rich_help_panel=DATA),
+    typer.Option(
+        help="Share of the entries held out to report the error (of a store, a million at most); 0 fits all.",
+        rich_help_panel=DATA,
+    ),
 ]
 
 # -- fit: both models --------------------------------------------------------------------------------------------

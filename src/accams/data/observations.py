@@ -227,11 +227,8 @@ class Observations:
     @property
     def weights(self) -> NDArray[np.float64] | None:
         """The weights in row order, or None if all are 1."""
-        return (
-            None
-            if self.stored_weights is None
-            else np.asarray(self.stored_weights * self.weight_step, dtype=np.float64)
-        )
+        step = self.weight_step
+        return None if self.stored_weights is None else np.asarray(self.stored_weights * step, dtype=np.float64)
 
     @cached_property
     def value_range(self) -> tuple[float, float]:
@@ -310,6 +307,24 @@ class Observations:
             times=None if self.times is None else self.times[mask],
             _pattern={},
         )
+
+    def parted(self, held: NDArray[np.int64]) -> tuple[Observations, Observations]:
+        """All entries but those with these positions in row order, and those.
+
+        What is left of a store is a store too: a copy beside it, which is removed when it is no longer in use.
+        """
+        held = np.unique(held)
+        if not 0 < len(held) < self.nnz:
+            raise InputError("this selection leaves no observations")
+        if self.store is None:
+            mask = np.ones(self.nnz, dtype=bool)
+            mask[held] = False
+            return self.select(mask), self.select(~mask)
+        from accams.data import parts
+
+        rest, taken = parts.parted(self.store, held)
+        ids = {"row_index": self.row_index, "col_index": self.col_index}
+        return replace(self, **{**rest, **ids}), replace(self, **taken)
 
     def counts(self, axis: int) -> NDArray[np.int64]:
         """How many observations each row (axis 0) or column (axis 1) has; blanks count where they are zeros."""

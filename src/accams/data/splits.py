@@ -17,6 +17,7 @@ from accams.errors import InputError
 
 Positions = NDArray[np.int64]
 Seed = int | np.random.Generator | None
+MANY = 20_000_000  # entries beyond which no permutation of all of them is made
 
 
 def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -> tuple[Observations, Observations]:
@@ -44,7 +45,7 @@ def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -
     >>> train.nnz, test.nnz, test.shape
     (15, 5, (4, 5))
     """
-    return _parted(obs, permutation_test_positions(obs.nnz, test, random_state))
+    return obs.parted(permutation_test_positions(obs.nnz, test, random_state))
 
 
 def permutation_test_positions(n: int, test: float = 0.1, random_state: Seed = 0) -> Positions:
@@ -61,6 +62,23 @@ def permutation_test_positions(n: int, test: float = 0.1, random_state: Seed = 0
     return _permutation(n, random_state)[: _share(n, test, "entries")]
 
 
+def some_positions(n: int, size: int, random_state: Seed = 0) -> Positions:
+    """`size` of `n` positions at random, ascending.
+
+    They are the first ones of a permutation; of many, each is drawn by itself, so that no more than they themselves
+    are in memory.
+
+    Examples
+    --------
+    >>> some_positions(20, 3).tolist(), len(some_positions(10_000_000_000, 3))
+    ([4, 13, 19], 3)
+    """
+    rng = np.random.default_rng(random_state)
+    if n <= MANY:
+        return np.sort(rng.permutation(n)[:size])
+    return np.sort(rng.choice(n, size, replace=False, shuffle=False))
+
+
 def k_fold(obs: Observations, k: int = 5, random_state: Seed = 0) -> Iterator[tuple[Observations, Observations]]:
     """Cut the entries at random into `k` parts of equal size (give or take one); each is the test part once.
 
@@ -73,7 +91,7 @@ def k_fold(obs: Observations, k: int = 5, random_state: Seed = 0) -> Iterator[tu
     if not 2 <= k <= obs.nnz:
         raise InputError(f"k must be between 2 and the number of entries ({obs.nnz:,}), not {k}")
     folds = np.array_split(_permutation(obs.nnz, random_state), k)
-    return (_parted(obs, fold) for fold in folds)
+    return (obs.parted(fold) for fold in folds)
 
 
 def leave_out(
@@ -111,7 +129,7 @@ def leave_out(
     held = (place >= degree - n) & (degree >= n + min_train)
     if not held.any():
         raise InputError(f"no user has {n + min_train} entries, so none can be left out: lower n or min_train")
-    return _parted(obs, np.flatnonzero(held))
+    return obs.parted(np.flatnonzero(held))
 
 
 def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observations]:
@@ -133,7 +151,7 @@ def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observa
     late = times >= cut
     if late.all():
         raise InputError("every entry would be held out, because too many share the earliest time: lower test")
-    return _parted(obs, np.flatnonzero(late))
+    return obs.parted(np.flatnonzero(late))
 
 
 def held_out_users(
@@ -195,13 +213,6 @@ def _share(n: int, test: float, what: str) -> int:
 
 def _permutation(n: int, random_state: Seed) -> Positions:
     return np.random.default_rng(random_state).permutation(n).astype(np.int64, copy=False)
-
-
-def _parted(obs: Observations, held: Positions) -> tuple[Observations, Observations]:
-    """The entries outside and inside `held`."""
-    mask = np.zeros(obs.nnz, dtype=bool)
-    mask[held] = True
-    return obs.select(~mask), obs.select(mask)
 
 
 def _places(

@@ -33,6 +33,7 @@ from accams.errors import InputError, MissingDataError
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
 HEADER = 128  # bytes of an .npy before its numbers
 BLOCK = 1 << 24  # bytes that are read at a time
+PIECE = 1 << 22  # entries that are looked at together
 
 
 class Column:
@@ -86,14 +87,21 @@ def write_manifest(folder: Path, files: dict[str, dict[str, Any]], **about: Any)
 
 
 def about(values: NDArray[Any], weights: NDArray[Any] | None) -> dict[str, Any]:
-    """What is asked of the data as a whole, so that nobody has to go through it again."""
-    product = None if weights is None else float(np.einsum("p,p->", weights, values, dtype=np.float64))
-    return {
-        "value_range": [float(values.min()), float(values.max())],
-        "sum": float(values.sum(dtype=np.float64)),
-        "weight": None if weights is None else float(weights.sum(dtype=np.float64)),
-        "weighted_sum": product,
-    }
+    """What is asked of the data as a whole, so that nobody has to go through it again.
+
+    Sums are those of pieces, one after another, so that they do not depend on where the data is.
+    """
+    low, high, sums = np.inf, -np.inf, np.zeros(3)
+    for first in range(0, len(values), PIECE):
+        x, w = values[first : first + PIECE], None if weights is None else weights[first : first + PIECE]
+        low, high = min(low, float(x.min())), max(high, float(x.max()))
+        sums[0] += x.sum(dtype=np.float64)
+        if w is not None:
+            sums[1:] += w.sum(dtype=np.float64), np.einsum("p,p->", w, x, dtype=np.float64)
+        let_go(values, weights)
+    total, weight, product = sums.tolist()
+    weighted = {"weight": weight, "weighted_sum": product}
+    return {"value_range": [low, high], "sum": total, **(dict.fromkeys(weighted) if weights is None else weighted)}
 
 
 def save(path: Path, fields: dict[str, NDArray[Any] | None], indices: tuple[Index, Index], **told: Any) -> None:
@@ -126,19 +134,18 @@ def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
 
     With `verify`, every byte is read once and compared with its checksum.
     """
-    manifest = _manifest(path)
-    found: dict[str, NDArray[Any]] = {}
-    for name, told in manifest["files"].items():
-        found[name] = _mapped(path, name, told)
-        if verify and _checksum(path / f"{name}.npy") != told["crc32"]:
+    told = manifest(path)
+    found = mapped(path, told)
+    for name in found if verify else ():
+        if _checksum(path / f"{name}.npy") != told["files"][name]["crc32"]:
             raise InputError(f"{path / name}.npy is damaged (its checksum is wrong): ingest the data again")
-    m, n = manifest["shape"]
+    m, n = told["shape"]
     return {
         "shape": (m, n), "row_starts": found["row_starts"], "cols": found["cols"], "stored_values": found["values"],
         "row_index": _index(found, "row", m), "col_index": _index(found, "col", n),
-        "stored_weights": found.get("weights"), "weight_step": manifest["weight_step"], "times": found.get("times"),
-        "blank_weight": manifest["blank_weight"], "_pattern": {
-            "by_column": (found["col_starts"], found["rows"]), "store": path, "about": manifest["about"],
+        "stored_weights": found.get("weights"), "weight_step": told["weight_step"], "times": found.get("times"),
+        "blank_weight": told["blank_weight"], "_pattern": {
+            "by_column": (found["col_starts"], found["rows"]), "store": path, "about": told["about"],
         },
     }  # fmt: skip
 
@@ -150,7 +157,7 @@ def stamp(path: Path) -> int:
 
 def order(path: Path, axis: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     """Starts, partners, values and weights of the rows (axis 0) or columns (axis 1) of a store, mapped into memory."""
-    files = _manifest(path)["files"]
+    files = manifest(path)["files"]
     names = (
         ("row_starts", "cols", "values", "weights")
         if axis == 0
@@ -171,7 +178,8 @@ def let_go(*arrays: NDArray[Any] | None) -> None:
             pages.madvise(mmap.MADV_DONTNEED)
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def manifest(path: Path) -> dict[str, Any]:
+    """What a store says of itself."""
     if not path.exists():
         raise MissingDataError(f"there is no store {path}: make one with accams ingest")
     if not is_store(path):
@@ -191,6 +199,11 @@ def _manifest(path: Path) -> dict[str, Any]:
             "ingest the data again, or use the version that wrote it"
         )
     return told
+
+
+def mapped(path: Path, manifest: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """All vectors of a store, mapped into memory."""
+    return {name: _mapped(path, name, told) for name, told in manifest["files"].items()}
 
 
 def _mapped(path: Path, name: str, told: dict[str, Any]) -> NDArray[Any]:

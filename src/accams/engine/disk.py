@@ -7,7 +7,6 @@ computes, to the bit: blocks are ranges of rows, and no sum depends on them.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.memory import DISK_AHEAD, DISK_BLOCK
+from accams.data.parts import Scratch
 from accams.data.store import HEADER
 from accams.data.weights import to_ticks
 from accams.engine.base import Engine
@@ -106,14 +106,13 @@ class DiskEngine(Engine):
         obs, folder = self.observations, self.observations.store
         if folder is None:
             raise InputError(
-                "engine='disk' takes a store as it is: make one with accams ingest, Observations.open it, and hold "
-                "nothing out (no early stopping)"
+                "engine='disk' takes a store: make one with accams ingest, and fit it, or what Observations.open gives"
             )
         if not hasattr(os, "preadv"):
             raise InputError("engine='disk' needs Linux or macOS: use engine='cpu'")
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="accams-disk")
-        self._scratch = _scratch(folder)
-        self.folder = Path(self._scratch.name)
+        self._scratch = Scratch(folder)
+        self.folder = self._scratch.path
         sides = ((obs.row_starts, obs.cols, ""), (obs.col_starts, obs.rows, "col_"))
         names = "cols", "rows"
         self.orders = []
@@ -136,12 +135,14 @@ class DiskEngine(Engine):
         """Close and remove all files of residuals."""
         super().close()
         self.reader.shutdown()
-        for vector in [each for state in self._states for each in state.resid] + [
-            each for order in self.orders for each in (order.partners, order.values, order.weights) if each is not None
-        ]:
-            vector.close()
+        for state in self._states:
+            state.close()
+        for order in self.orders:
+            for vector in (order.partners, order.values, order.weights):
+                if vector is not None:
+                    vector.close()
         self._states, self.orders = [], []
-        self._scratch.cleanup()
+        self._scratch.remove()
 
 
 def ranges(starts: NDArray[np.int64], block: int) -> list[Range]:
@@ -151,14 +152,6 @@ def ranges(starts: NDArray[np.int64], block: int) -> list[Range]:
         end = int(np.searchsorted(starts, starts[cuts[-1]] + block, side="right")) - 1
         cuts.append(min(rows, max(cuts[-1] + 1, end)))
     return list(pairwise(cuts))
-
-
-def _scratch(folder: Path) -> tempfile.TemporaryDirectory[str]:
-    """A folder for residuals beside the store, where large files have room; elsewhere if that is not allowed."""
-    try:
-        return tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.resolve().parent)
-    except OSError:
-        return tempfile.TemporaryDirectory(prefix="accams-")
 
 
 class Reading:
@@ -210,6 +203,12 @@ class DiskState(ResidualState):
                 values = np.empty(last - first, order.values.kind)
                 order.values.read(first, values)
                 resid.write(first, engine.grid.ticks_of(values))
+
+    def close(self) -> None:
+        """Let go of residuals and room for blocks; labels and templates stay."""
+        for each in self.resid:
+            each.close()
+        self._room = []
 
     # -- passes -----------------------------------------------------------------------------------------------
 

@@ -16,8 +16,9 @@ from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.encoding import encoded_parameters
 from accams.fit.bayesian import Saving, Setup
-from accams.fit.calibrate import N_CHAINS
+from accams.fit.calibrate import N_CHAINS, held_out_size
 from accams.fit.checkpoint import fingerprint, read_header
+from accams.fit.early import MOST as MOST_VALIDATION
 from accams.fit.keys import seed_of
 from accams.fit.priors import Priors
 from accams.fit.sample import Plan
@@ -305,7 +306,7 @@ def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setu
     k = max(k for k, _ in shapes), max(k for _, k in shapes)
     weights = observations.stored_weights is not None
     at_once = max(model.n_chains, N_CHAINS) if calibrated else model.n_chains
-    if model.engine == "ray" and observations.store is not None and not calibrated:
+    if model.engine == "ray" and observations.store is not None:
         return setup  # ratings are not on this machine
     if model.engine in ("cuda", "ray"):  # residuals are on the GPU, whose engine counts them, or with the workers
         at_once = 1
@@ -315,18 +316,16 @@ def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setu
         )
         for n in (1, at_once)
     ]
-    whole = observations.store is not None and observations.blank_weight is None and not model.early_stopping
-    if sizes[1] > limit and model.engine in ("auto", "disk") and whole and not calibrated:
-        streamed = memory_estimate(
-            observations.shape, observations.nnz, n_stencils=len(shapes), n_clusters=k, n_chains=model.n_chains,
-            engine="disk",
-        )  # fmt: skip
-        longest = max(int(observations.counts(axis).max()) for axis in (0, 1))
-        streamed += 12 * max(0, longest - DISK_BLOCK) * (available_cores() + DISK_AHEAD)  # it is read as a whole
+    on_disk = observations.store is not None and observations.blank_weight is None
+    if sizes[1] > limit and model.engine in ("auto", "disk") and on_disk:
+        streamed = _streamed(model, observations, setup, at_once, k)
         if streamed > limit:
+            advice = "use fewer chains"
+            if calibrated and model.n_chains <= N_CHAINS:
+                advice = f"set noise='sampled' or a number (calibration needs {N_CHAINS} chains)"
             raise InputError(
                 f"this fit needs about {streamed / 1e9:.2g} GB even if the ratings stay on disk, more than {whose} "
-                f"({limit / 1e9:.2g} GB): use fewer chains"
+                f"({limit / 1e9:.2g} GB): {advice}"
             )
         return replace(setup, engine="disk")
     if sizes[1] > limit:
@@ -339,6 +338,21 @@ def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setu
             f"{at_once} chains need about {sizes[1] / 1e9:.2g} GB, more than {whose} ({limit / 1e9:.2g} GB): {advice}"
         )
     return setup
+
+
+def _streamed(
+    model: BayesianACCAMS, observations: Observations, setup: Setup, n_chains: int, k: tuple[int, int]
+) -> int:
+    """Bytes of a fit whose ratings stay on disk."""
+    shape, nnz = observations.shape, observations.nnz
+    held = held_out_size(nnz) if setup.calibrated else 0
+    held += min(int(model.validation_fraction * nnz), MOST_VALIDATION) if model.early_stopping else 0
+    longest = max(int(observations.counts(axis).max()) for axis in (0, 1))
+    rows = 12 * max(0, longest - DISK_BLOCK) * (available_cores() + DISK_AHEAD)  # a row is read as a whole
+    need = memory_estimate(
+        shape, nnz, n_stencils=len(setup.priors.shapes), n_clusters=k, n_chains=n_chains, engine="disk"
+    )
+    return need + rows + held * (48 + 40 * n_chains)  # their places, and what chains say of them
 
 
 def _memory_of_machine() -> float:

@@ -176,7 +176,7 @@ def _calibrated(
 ) -> tuple[Calibration, list[Chain], End]:
     """The noise level, the chains that found it, and how it ended."""
     part, held_out = held_out_split(observations, setup.priors.seed)
-    engine = "auto" if setup.engine in ("dense", "disk") else setup.engine  # a part has gaps, and is no store
+    engine = "auto" if setup.engine == "dense" else setup.engine  # a part has gaps
     chains = _chains(part, replace(setup, engine=engine), setup.sigma2, max(N_CHAINS, setup.n_chains))
     bounds = LOWEST * setup.sigma2, setup.priors.sigma_max**2
     last, stopped = setup.sigma2, False

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from accams.data.observations import Observations
+from accams.data.splits import some_positions
 from accams.fit.chains import Chains
 from accams.fit.keys import Purpose, generator
 from accams.model.posterior import Posterior
@@ -41,7 +42,7 @@ DOUBT = 1.5  # standard errors by which a level must be worse than the best to b
 MATTERS = 0.005  # and share of the error
 COVERED = 0.9  # of the held-out observations lie within the intervals of this probability, by the predictive noise
 SHARE = 0.05  # of the observations is held out
-FEWEST = 2000  # or so many, but never more than a fifth
+FEWEST, MOST = 2_000, 500_000  # but at least and at most so many, and never more than a fifth
 MOST_CELLS = 10_000  # of the held-out observations are kept for the predictive noise
 
 
@@ -88,10 +89,13 @@ class Calibration:
 
 def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
     """A part to fit and a small part to look at."""
-    E = observations.nnz
-    size = min(max(int(round(SHARE * E)), FEWEST), E // 5)
-    order = generator(seed, Purpose.CALIBRATION).permutation(E)
-    return observations.select(np.sort(order[size:])), observations.select(np.sort(order[:size]))
+    size = held_out_size(observations.nnz)
+    return observations.parted(some_positions(observations.nnz, size, generator(seed, Purpose.CALIBRATION)))
+
+
+def held_out_size(entries: int) -> int:
+    """How many of so many observations are held out."""
+    return min(max(int(round(SHARE * entries)), FEWEST), MOST, entries // 5)
 
 
 class HeldOut:

@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
+from accams.data.splits import some_positions
 from accams.engine.base import State
 from accams.errors import InputError
 from accams.fit.backfit import Step
 from accams.fit.keys import Purpose, generator
+
+MOST = 1_000_000  # observations that are held out
 
 
 @dataclass
@@ -69,11 +72,10 @@ def validation_split(observations: Observations, fraction: float, seed: int) -> 
             "early stopping holds out entries, but with observed zeros a held-out entry would count as a zero: "
             "set early_stopping=False and choose n_stencils yourself"
         )
-    held = max(1, int(round(fraction * observations.nnz)))
+    held = min(max(1, int(round(fraction * observations.nnz))), MOST)
     if held >= observations.nnz:
         raise InputError(
             f"early stopping needs observations to hold out, but there are only {observations.nnz}: "
             "set early_stopping=False"
         )
-    order = generator(seed, Purpose.VALIDATION).permutation(observations.nnz)
-    return observations.select(np.sort(order[held:])), observations.select(np.sort(order[:held]))
+    return observations.parted(some_positions(observations.nnz, held, generator(seed, Purpose.VALIDATION)))

@@ -1,0 +1,175 @@
+"""What is held out of a store, and what is left of it, are what they are of the same data in memory."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from accams import InputError, Observations
+from accams.data import parts, splits, store
+from accams.data.ids import Index
+
+
+def ratings(size: int, seed: int, weighted: bool = False, timed: bool = False) -> Observations:
+    """Ratings of 30 users with names, and 12 items, some without any."""
+    rng = np.random.default_rng(seed)
+    cells = rng.choice(30 * 12, size, replace=False)
+    more: dict[str, Any] = {"weights": rng.integers(1, 5, size) / 2} if weighted else {}
+    more |= {"times": rng.integers(10, 99, size)} if timed else {}
+    index = Index([f"user {x}é" for x in range(30)])
+    return Observations.from_coo(
+        cells // 12, cells % 12, rng.integers(1, 11, size) / 2, shape=(30, 12), row_index=index, **more
+    )
+
+
+def assert_same(found: Observations, right: Observations) -> None:
+    for name in ("row_starts", "cols", "stored_values", "stored_weights", "times", "col_starts", "rows"):
+        one, other = getattr(found, name), getattr(right, name)
+        assert (one is None) == (other is None), name
+        if one is not None:
+            assert one.dtype == other.dtype, name
+            assert np.array_equal(one, other), name
+    assert (found.weight_step, found.blank_weight) == (right.weight_step, right.blank_weight)
+    assert (found.mean(), found.value_range, found.total_weight()) == (
+        right.mean(), right.value_range, right.total_weight()
+    )  # fmt: skip
+    assert found.row_index == right.row_index
+    assert found.col_index == right.col_index
+
+
+@given(
+    size=st.integers(2, 300), seed=st.integers(0, 99), share=st.floats(0, 1), block=st.sampled_from([1, 7, 1000]),
+    weighted=st.booleans(), timed=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_parts_of_a_store(
+    tmp_path_factory: pytest.TempPathFactory, size: int, seed: int, share: float, block: int, weighted: bool,
+    timed: bool,
+) -> None:  # fmt: skip
+    folder, obs = tmp_path_factory.mktemp("parts"), ratings(size, seed, weighted, timed)
+    obs.to_store(folder / "s")
+    held = splits.some_positions(size, min(max(1, int(share * size)), size - 1), seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "BLOCK", block)
+        rest, taken = Observations.open(folder / "s").parted(held)
+    right = obs.parted(held)
+    assert_same(rest, right[0])
+    assert_same(taken, right[1])
+    assert taken.store is None
+    assert rest.store is not None
+    assert_order(rest)
+    store.read(rest.store)  # checksums are right
+
+
+def assert_order(obs: Observations) -> None:
+    """What engines read by column is what is there by row."""
+    assert obs.store is not None
+    starts, rows, values, weights = store.order(obs.store, 1)
+    order = np.lexsort((obs.coo()[0], obs.coo()[1]))
+    assert np.array_equal(rows, obs.coo()[0][order])
+    assert np.array_equal(starts, obs.col_starts)
+    assert np.array_equal(values, obs.stored_values[order])
+    assert (weights is None) == (obs.stored_weights is None)
+    if weights is not None and obs.stored_weights is not None:
+        assert np.array_equal(weights, obs.stored_weights[order])
+
+
+def test_the_copy_is_removed_with_its_last_user(tmp_path: Path) -> None:
+    ratings(100, 0).to_store(tmp_path / "s")
+    rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
+    again, _ = rest.parted(np.arange(5))
+    assert len(list(tmp_path.iterdir())) == 3
+    del rest
+    gc.collect()
+    assert len(list(tmp_path.iterdir())) == 2
+    assert again.nnz == 85
+    del again
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_every_split_is_that_of_the_data_in_memory(tmp_path: Path) -> None:
+    obs = ratings(200, 1, timed=True)
+    obs.to_store(tmp_path / "s")
+    mapped = Observations.open(tmp_path / "s")
+    for split in (
+        lambda each: splits.random_split(each, 0.2, 3),
+        lambda each: next(splits.k_fold(each, 4, 1)),
+        lambda each: splits.leave_out(each, 1, min_train=0),
+        lambda each: splits.by_time(each, 0.3),
+        lambda each: splits.held_out_users(each, 0.3),
+    ):
+        for found, right in zip(split(mapped), split(obs), strict=True):
+            assert_same(found, right)
+
+
+@pytest.mark.parametrize("held", [np.arange(0), np.arange(100)], ids=["nothing", "everything"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_neither_part_may_be_empty(tmp_path: Path, held: Any, mapped: bool) -> None:
+    obs = ratings(100, 0)
+    obs.to_store(tmp_path / "s")
+    with pytest.raises(InputError, match="this selection leaves no observations"):
+        (Observations.open(tmp_path / "s") if mapped else obs).parted(held)
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_no_room_for_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ratings(100, 0).to_store(tmp_path / "s")
+
+    def full(*args: Any) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(store.Column, "append", full)
+    with pytest.raises(InputError, match=r"there is no room in .* for a copy of .* \(No space left on device\): free"):
+        Observations.open(tmp_path / "s").parted(np.arange(10))
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_where_nothing_can_be_written_beside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ratings(100, 0).to_store(tmp_path / "s")
+    made, original = list[str](), parts.tempfile.mkdtemp
+
+    def refused(*args: Any, **more: Any) -> str:
+        if "dir" in more:
+            raise PermissionError("no")
+        made.append(original(*args, **more))
+        return made[-1]
+
+    monkeypatch.setattr(parts.tempfile, "mkdtemp", refused)
+    rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
+    assert rest.store == Path(made[0])
+    del rest
+    gc.collect()
+    assert not Path(made[0]).exists()
+
+
+def test_positions_of_many_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = splits.some_positions(1000, 40, 5)
+    assert np.array_equal(few, np.sort(splits.permutation_test_positions(1000, 0.04, 5)))
+    monkeypatch.setattr(splits, "MANY", 999)
+    other = splits.some_positions(1000, 40, 5)
+    for found in (few, other):
+        assert len(np.unique(found)) == 40
+        assert (np.diff(found) > 0).all()
+    assert not np.array_equal(few, other)
+
+
+def test_sums_do_not_depend_on_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PIECE", 7)
+    rng = np.random.default_rng(0)
+    obs = Observations.from_dense(rng.normal(size=(9, 11)), weights=rng.random((9, 11)) + 0.1)
+    obs.to_store(tmp_path / "s")
+    mapped = Observations.open(tmp_path / "s")
+    assert (mapped.mean(), mapped.total_weight()) == (obs.mean(), obs.total_weight())
+    weights = obs.weights
+    assert weights is not None
+    assert obs.mean() == pytest.approx(np.average(obs.values, weights=weights), rel=1e-12)
+    assert obs.value_range == (obs.values.min(), obs.values.max())
