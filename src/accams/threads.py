@@ -18,6 +18,15 @@ SMALLEST_PIECE = 1 << 15  # entries; below this a thread costs more than it brin
 LARGE_PIECE = 1 << 22
 
 
+def ranges_of(starts: NDArray[np.int64], most: int) -> list[Range]:
+    """Ranges of rows with at most so many entries, or of one row that has more."""
+    rows, cuts = len(starts) - 1, [0]
+    while cuts[-1] < rows:
+        end = int(np.searchsorted(starts, starts[cuts[-1]] + most, side="right")) - 1
+        cuts.append(min(rows, max(cuts[-1] + 1, end)))
+    return list(pairwise(cuts))
+
+
 class Threads:
     """Runs a kernel over ranges on several threads; what is computed never depends on how many.
 

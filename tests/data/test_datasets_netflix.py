@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from dataset_files import tar_bytes, write_zip
 
-from accams.data.datasets import _netflix, netflix
+from accams.data import netflix as files
+from accams.data.datasets import netflix
 from accams.errors import InputError, MissingDataError
 
 pytestmark = pytest.mark.usefixtures("no_local_data")
@@ -85,7 +86,7 @@ def test_netflix_original_download(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 10, 50])
 def test_netflix_lines_may_be_cut_anywhere(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(_netflix, "BLOCK", block)
+    monkeypatch.setattr(files, "BLOCK", block)
     assert_netflix(netflix(netflix_folder(tmp_path, ".", COMBINED)))
 
 
@@ -107,7 +108,7 @@ def test_netflix_parser_against_a_slow_twin():
         day = int(rng.integers(10_000, 13_200))
         lines.append(f"{user},{rating},{np.datetime64(day, 'D')}")
         expected.append((user, film, rating, day))
-    got = _netflix._parse("\n".join([*lines, ""]).encode(), "x", 0)
+    got = files.parse("\n".join([*lines, ""]).encode(), "x", 0)
     assert got.last_film == film
     columns = (got.users, got.films, got.ratings, got.days)
     assert list(zip(*(c.tolist() for c in columns), strict=True)) == expected

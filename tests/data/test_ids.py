@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accams import ACCAMS, Observations
 from accams.data.ids import Index, as_id_array, example
 from accams.errors import InputError
 
@@ -186,3 +189,22 @@ def test_any_mixture_round_trips(raw: list[Any]) -> None:
     assert [index.ids.tolist()[p] for p in positions] == raw
     assert index.positions(raw).tolist() == positions.tolist()
     assert len(set(index.ids.tolist())) == len(index)
+
+
+def test_text_is_read_when_it_is_needed(tmp_path: Path) -> None:
+    """Not for a fit."""
+    cells = np.random.default_rng(0).choice(40 * 25, 300, replace=False)
+    right = Observations.from_coo(
+        cells // 25, cells % 25, cells % 5, row_index=Index([f"user {x}é" for x in range(40)])
+    )
+    right.to_store(tmp_path / "s")
+    found = Observations.open(tmp_path / "s")
+    assert not found.row_index.is_positional
+    assert len(found.row_index) == len(right.row_index)
+    ACCAMS(2, 2, engine="disk", verbose=False).fit(found)
+    assert "ids" not in vars(found.row_index)
+    assert found.row_index == right.row_index
+    some = right.row_index.ids[3:7]
+    assert found.row_index.positions(some).tolist() == [3, 4, 5, 6]
+    assert pickle.loads(pickle.dumps(found.row_index)) == right.row_index
+    assert repr(found.row_index) == repr(right.row_index)

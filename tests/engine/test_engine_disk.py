@@ -12,6 +12,7 @@ import twins
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
 from accams.data import memory, parts
 from accams.engine import disk
+from accams.threads import ranges_of
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_the_same_model(model: Any, data: Observations, tmp_path: Path) -> None:
 
 def test_ranges_hold_every_row_once() -> None:
     starts = np.concatenate([[0], np.cumsum([3, 0, 9, 1, 1, 1, 0, 20, 2])])
-    found = disk.ranges(starts, 5)
+    found = ranges_of(starts, 5)
     assert [lo for lo, _ in found] == [0, *(hi for _, hi in found)][:-1]
     assert found[-1][1] == 9
     assert all(starts[hi] - starts[lo] <= 5 or hi == lo + 1 for lo, hi in found)

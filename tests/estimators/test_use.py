@@ -14,6 +14,7 @@ from shared_use import SEEN, TABLE, UseTests
 
 import accams
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, StencilSum
+from accams.estimators import seen_files
 from accams.estimators.seen_files import pack_seen, unpack_seen
 from accams.estimators.small import StencilModel
 from accams.use.scoring import Seen, Sums
@@ -214,12 +215,28 @@ def test_what_a_guest_is_not_asked():
 def test_what_was_observed_is_checked_when_it_is_read():
     seen = Seen(np.array([0, 2, 2, 3]), np.array([1, 4, 0]))
     n, data = pack_seen(seen)
-    again = unpack_seen(data, n, (3, 5))
+    again = unpack_seen(n, data, (3, 5))
     np.testing.assert_array_equal(again.starts, seen.starts)
     np.testing.assert_array_equal(again.columns, seen.columns)
     for n_cells, shape in ((n + 1, (3, 5)), (n, (2, 5)), (n, (3, 4))):
         with pytest.raises(ValueError, match=r"cut short|outside the matrix|cannot come from"):
-            unpack_seen(data, n_cells, shape)
+            unpack_seen(n_cells, data, shape)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 30])
+def test_what_many_have_observed_is_packed_piece_by_piece(piece, tmp_path, monkeypatch):
+    model = make(**BAYES).fit(TABLE)
+    monkeypatch.setattr(seen_files, "PIECE", piece)
+    sizes, data = pack_seen(model.seen_)
+    assert len(sizes) == len(data) > 1
+    assert sum(cells for _, cells in sizes) == len(TABLE)
+    assert all(cells <= piece or rows == 1 for rows, cells in sizes)
+    model.save(tmp_path / "m.accams")
+    loaded = accams.load(tmp_path / "m.accams")
+    np.testing.assert_array_equal(loaded.seen_.starts, model.seen_.starts)
+    np.testing.assert_array_equal(loaded.seen_.columns, model.seen_.columns)
+    with pytest.raises(ValueError, match="cut short"):
+        unpack_seen(sizes[:-1], data, (len(model.row_index_), len(model.col_index_)))
 
 
 @pytest.mark.parametrize("ids", [True, False])

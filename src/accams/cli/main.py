@@ -64,7 +64,10 @@ app.command()(fit)
 def ingest(
     sources: Annotated[
         list[Path],
-        typer.Argument(help="Tables of text or Parquet, plain or .gz; patterns like 'ratings-*.csv'."),
+        typer.Argument(
+            help="Tables of text or Parquet, plain or .gz; patterns like 'ratings-*.csv'; the files of the Netflix "
+            "Prize, or the folder or archive that they are in."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The store: a folder that is not there yet.")],
     row: Row = None,

@@ -81,6 +81,14 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
         return file.read(size)
 
 
+def open_zip(path: Path) -> zipfile.ZipFile:
+    """A zip archive; says so if it is none."""
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile:
+        raise InputError(f"{path} is not a zip archive, or it is damaged") from None
+
+
 def _find(path: Path) -> tuple[Path, str | None]:
     """The file itself, and the member when the path goes on inside an archive."""
     path = path.expanduser()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -108,7 +109,7 @@ class Index:
     def _integer_positions(self, array: NDArray[Any]) -> Positions:
         if array.dtype.kind not in "if":
             return np.full(array.size, -1, dtype=np.int64)
-        if self._ids is None:
+        if self.is_positional:
             whole = array == np.floor(array) if array.dtype.kind == "f" else np.ones(array.shape, bool)
             known = whole & (array >= 0) & (array < self.size)
             return np.where(known, np.where(known, array, 0).astype(np.int64), -1)
@@ -124,6 +125,21 @@ class Index:
     @cached_property
     def _table(self) -> dict[Any, int]:
         return {x: p for p, x in enumerate(self.ids.tolist())}
+
+
+class LaterIndex(Index):
+    """Ids that are read when they are first asked for: a fit has no use for them."""
+
+    def __init__(self, read: Callable[[], NDArray[Any]], size: int) -> None:
+        self._read, self.size = read, size
+
+    @property
+    def is_positional(self) -> bool:
+        return False
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        return self._read()
 
 
 def as_id_array(raw: ArrayLike, name: str = "id") -> NDArray[Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data import build, readers, scan, store
+from accams.data import build, netflix, readers, scan, store
 from accams.data.by_column import by_column
 from accams.data.ids import Index
 from accams.data.weights import to_ticks, weight_step
@@ -39,7 +39,8 @@ def ingest(
     Parameters
     ----------
     sources : paths
-        Tables of text or Parquet, as `accams.data.readers.read` takes them; all have the same kinds of ids.
+        Tables of text or Parquet, as `accams.data.readers.read` takes them; files, folders or archives of the Netflix
+        Prize.
     out : path
         A folder that is not there yet.
     names : dict
@@ -170,12 +171,18 @@ class _Work:
         if self._is_done("sorted"):
             return
         known = {name for (name,) in self.con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-        read = self.con.execute("SELECT DISTINCT file FROM raw").fetchall() if "raw" in known else []
         for number, path in enumerate(files):
-            if (number,) not in read:
-                take, of = partial(self._take, number), f" {number + 1} of {len(files)}" if len(files) > 1 else ""
-                with _followed(self.con, f"reading{of}", self.told):
-                    readers.each_table(path, names, self.blanks, self._connected, take)
+            if self._is_done(f"file {number}"):
+                continue
+            if "raw" in known:
+                self.con.execute("DELETE FROM raw WHERE file = ?", [number])
+            what = f"reading {number + 1} of {len(files)}" if len(files) > 1 else "reading"
+            if netflix.are_here(path):
+                self._take_netflix(number, path, names, what)
+            else:
+                with _followed(self.con, what, self.told):
+                    readers.each_table(path, names, self.blanks, self._connected, partial(self._take, number))
+            self._done(f"file {number}")
 
     def sort(self) -> None:
         """Ids by their positions, and all entries by row and column."""
@@ -201,9 +208,10 @@ class _Work:
 
     def write(self) -> None:
         """The files of the store."""
-        row_index, col_index = self._index("row"), self._index("col")
-        m, n = len(row_index), len(col_index)
-        files = store.write_ids(self.folder, "row", row_index) | store.write_ids(self.folder, "col", col_index)
+        files = self._ids("row") | self._ids("col")
+        m, n = (self.con.execute(f"SELECT count(*) FROM {side}_ids").fetchone()[0] for side in ("row", "col"))
+        ids = {name: np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in files}
+        row_index, col_index = store.index(ids, "row", m), store.index(ids, "col", n)
         columns, kinds = self._by_row(row_index, col_index)
         files |= columns
         blanks = None if files["cols"]["size"] == m * n else self.blanks
@@ -307,10 +315,18 @@ class _Work:
         path = self.folder / f"raw_{name}.npy"
         return np.load(path, mmap_mode="r") if path.is_file() else None
 
-    def _index(self, side: str) -> Index:
-        found = self.con.execute(f"SELECT id, whole FROM {side}_ids ORDER BY pos").fetchnumpy()
-        ids = scan.unmasked(found["id"])
-        return Index(ids.astype(np.int64) if found["whole"][0] else ids)
+    def _ids(self, side: str) -> dict[str, Any]:
+        """Files of the ids of one axis, by their positions."""
+        size, whole = self.con.execute(f"SELECT count(*), bool_and(whole) FROM {side}_ids").fetchone()
+
+        def pieces() -> Iterator[NDArray[Any]]:
+            for first in range(0, size, self.block):
+                place = f"pos >= {first} AND pos < {first + self.block}"
+                found = self.con.execute(f"SELECT id FROM {side}_ids WHERE {place} ORDER BY pos").fetchnumpy()["id"]
+                ids = scan.unmasked(found)
+                yield ids.astype(np.int64) if whole else ids.astype(object)
+
+        return store.write_ids(self.folder, side, pieces())
 
     @contextmanager
     def _connected(self, scratch: Path) -> Iterator[Any]:
@@ -325,20 +341,39 @@ class _Work:
         if counts.get("times"):
             cells["time"] = scan.time_sql(table, counts)
         try:
-            kinds = self._agreed(table, _kind_of_times(table, counts))
-            parts = [f"{number}::INTEGER AS file"]
-            parts += [f"CAST({cells.get(name, 'NULL')} AS {kind}) AS {name}" for name, kind in kinds.items()]
-            select = f"SELECT {', '.join(parts)} FROM lines"
-            con.execute(f"CREATE TABLE IF NOT EXISTS raw AS {select} LIMIT 0")
-            for name, kind in kinds.items():
-                con.execute(f"ALTER TABLE raw ALTER {name} TYPE {kind}")
-            con.execute(f"INSERT INTO raw {select}")
+            kinds = self._agreed(table.id_types["row"], table.id_types["col"], _kind_of_times(table, counts))
+            self._insert(number, cells, kinds, "lines")
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             raise OSError(28, str(error).splitlines()[0]) from None  # not the fault of the table
 
-    def _agreed(self, table: scan.Table, times: str | None) -> dict[str, str]:
+    def _take_netflix(self, number: int, path: Path, names: dict[str, str | None], what: str) -> None:
+        """Add the ratings of the Netflix Prize, some millions at a time."""
+        given = [name for name in names.values() if name is not None]
+        if given:
+            raise InputError(f"{path} has the files of the Netflix Prize, which have no column {given[0]!r}")
+        kinds, done = self._agreed("BIGINT", "BIGINT", "BIGINT"), 0
+        cells = {"row_id": "users", "col_id": "films", "value": "ratings", "time": "times"}
+        for part in netflix.lines_of(path):
+            self.told(f"{what}: {done / 1e6:.0f} million ratings", 0.0)
+            self.con.register("part", {name: getattr(part, name) for name in cells.values()})
+            self._insert(number, cells, kinds, "part")
+            done += len(part.users)
+        self.con.unregister("part")
+
+    def _insert(self, number: int, cells: dict[str, str], kinds: dict[str, str], source: str) -> None:
+        """Add lines to those that there are."""
+        parts = [f"{number}::INTEGER AS file"]
+        parts += [f"CAST({cells.get(name, 'NULL')} AS {kind}) AS {name}" for name, kind in kinds.items()]
+        select = f"SELECT {', '.join(parts)} FROM {source}"
+        self.con.execute(f"CREATE TABLE IF NOT EXISTS raw AS {select} LIMIT 0")
+        there = dict(self.con.execute("SELECT name, type FROM pragma_table_info('raw')").fetchall())
+        for name, kind in kinds.items():
+            if there[name] != kind:  # all lines so far are written anew
+                self.con.execute(f"ALTER TABLE raw ALTER {name} TYPE {kind}")
+        self.con.execute(f"INSERT INTO raw {select}")
+
+    def _agreed(self, row: str, col: str, times: str | None) -> dict[str, str]:
         """Types for the lines of all files up to this one."""
-        row, col = table.id_types["row"], table.id_types["col"]
         self.con.execute("INSERT INTO kinds VALUES (?, ?, ?)", [row, col, times])
         found = self.con.execute("SELECT DISTINCT * FROM kinds").fetchall()
         rows, cols, moments = ({each[p] for each in found} for p in range(3))

@@ -20,14 +20,16 @@ import json
 import mmap
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.ids import Index, example
+from accams.data.ids import Index, LaterIndex, example
 from accams.errors import InputError, MissingDataError
 
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
@@ -68,16 +70,25 @@ def write(path: Path, values: NDArray[Any]) -> dict[str, Any]:
     return column.close()
 
 
-def write_ids(folder: Path, side: str, index: Index) -> dict[str, dict[str, Any]]:
-    """The ids of one axis, if they are more than positions."""
-    if index.is_positional:
-        return {}
-    if index.ids.dtype.kind == "i":
-        return {f"{side}_ids": write(folder / f"{side}_ids.npy", index.ids)}
-    texts = [each.encode() for each in index.ids.tolist()]
-    text, ends = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(each) for each in texts], dtype=np.int64)
-    parts: dict[str, NDArray[Any]] = {f"{side}_id_text": text, f"{side}_id_ends": ends}
-    return {name: write(folder / f"{name}.npy", each) for name, each in parts.items()}
+def write_ids(folder: Path, side: str, pieces: Iterable[NDArray[Any]]) -> dict[str, dict[str, Any]]:
+    """The ids of one axis, piece by piece: whole numbers or text, all of them the same."""
+    columns, end = dict[str, Column](), 0
+
+    def append(name: str, values: NDArray[Any]) -> None:
+        if name not in columns:
+            columns[name] = Column(folder / f"{name}.npy", values.dtype)
+        columns[name].append(values)
+
+    for ids in pieces:
+        if ids.dtype.kind == "i":
+            append(f"{side}_ids", ids)
+            continue
+        texts = [each.encode() for each in ids.tolist()]
+        ends = end + np.cumsum([len(each) for each in texts], dtype=np.int64)
+        append(f"{side}_id_text", np.frombuffer(b"".join(texts), np.uint8))
+        append(f"{side}_id_ends", ends)
+        end = int(ends[-1])
+    return {name: each.close() for name, each in columns.items()}
 
 
 def write_manifest(folder: Path, files: dict[str, dict[str, Any]], **about: Any) -> None:
@@ -114,7 +125,7 @@ def save(path: Path, fields: dict[str, NDArray[Any] | None], indices: tuple[Inde
         folder.mkdir(parents=True)
         files = {name: write(folder / f"{name}.npy", each) for name, each in fields.items() if each is not None}
         for side, index in zip(("row", "col"), indices, strict=True):
-            files |= write_ids(folder, side, index)
+            files |= {} if index.is_positional else write_ids(folder, side, [index.ids])
         values, weights = fields["values"], fields["weights"]
         assert values is not None
         write_manifest(folder, files, about=about(values, weights), **told)
@@ -142,7 +153,7 @@ def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
     m, n = told["shape"]
     return {
         "shape": (m, n), "row_starts": found["row_starts"], "cols": found["cols"], "stored_values": found["values"],
-        "row_index": _index(found, "row", m), "col_index": _index(found, "col", n),
+        "row_index": index(found, "row", m), "col_index": index(found, "col", n),
         "stored_weights": found.get("weights"), "weight_step": told["weight_step"], "times": found.get("times"),
         "blank_weight": told["blank_weight"], "_pattern": {
             "by_column": (found["col_starts"], found["rows"]), "store": path, "about": told["about"],
@@ -217,16 +228,20 @@ def _mapped(path: Path, name: str, told: dict[str, Any]) -> NDArray[Any]:
     return np.memmap(file, kind, "r", HEADER, (size,))
 
 
-def _index(found: dict[str, NDArray[Any]], side: str, size: int) -> Index:
+def index(found: dict[str, NDArray[Any]], side: str, size: int) -> Index:
+    """The ids of one axis, from the vectors of a store; text is not read before it is needed."""
     if f"{side}_ids" in found:
         return Index(np.asarray(found[f"{side}_ids"]))
     if f"{side}_id_text" not in found:
         return Index(None, size)
-    text, ends = found[f"{side}_id_text"].tobytes(), found[f"{side}_id_ends"].tolist()
-    starts = [0, *ends[:-1]]
-    ids = np.empty(size, object)
-    ids[:] = [text[a:b].decode() for a, b in zip(starts, ends, strict=True)]
-    return Index(ids)
+    return LaterIndex(partial(_texts, found[f"{side}_id_text"], found[f"{side}_id_ends"]), size)
+
+
+def _texts(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
+    whole, edges = text.tobytes(), [0, *ends.tolist()]
+    ids = np.empty(len(ends), object)
+    ids[:] = [whole[a:b].decode() for a, b in pairwise(edges)]
+    return ids
 
 
 def _checksum(file: Path) -> int:

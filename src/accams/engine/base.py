@@ -29,7 +29,7 @@ from accams.kernels.predict import add_at
 from accams.kernels.sparse import MAX_LABELS
 from accams.model.codes import Codes
 from accams.model.stencils import Labels, Stencil, StencilSum, label_type
-from accams.threads import Range, Threads
+from accams.threads import LARGE_PIECE, Range, Threads, ranges_of
 
 Sums = tuple[NDArray[np.int64], NDArray[np.int64]]
 Random = np.random.Generator
@@ -57,8 +57,13 @@ class Engine(ABC):
         obs = self.observations
         if obs.stored_weights is None:
             return obs.row_counts.astype(np.float64)
-        ends = np.concatenate([[0.0], np.cumsum(self.grid.weight_ticks(obs), dtype=np.float64)])
-        return np.diff(ends[obs.row_starts])
+        mass = np.zeros(obs.shape[0])
+        for lo, hi in ranges_of(obs.row_starts, LARGE_PIECE):
+            first, last = obs.row_starts[lo], obs.row_starts[hi]
+            ends = np.concatenate([[0.0], np.cumsum(self.grid.weight_ticks(obs, first, last), dtype=np.float64)])
+            mass[lo:hi] = np.diff(ends[obs.row_starts[lo : hi + 1] - first])
+            obs.let_go()
+        return mass
 
     def close(self) -> None:
         """Free what the engine holds outside of Python (threads)."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -27,7 +26,7 @@ from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import sparse
 from accams.model.stencils import Labels
-from accams.threads import Range
+from accams.threads import Range, ranges_of
 
 Work = Callable[[int, int], None]
 
@@ -123,7 +122,7 @@ class DiskEngine(Engine):
                 Vector(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
             )
             weights = Vector(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
-            self.orders.append(Order(np.array(starts), *files, weights, ranges(np.asarray(starts), DISK_BLOCK)))
+            self.orders.append(Order(np.array(starts), *files, weights, ranges_of(np.asarray(starts), DISK_BLOCK)))
         self._states: list[DiskState] = []
 
     def new_state(self, chain: int = 0) -> DiskState:
@@ -143,15 +142,6 @@ class DiskEngine(Engine):
                     vector.close()
         self._states, self.orders = [], []
         self._scratch.remove()
-
-
-def ranges(starts: NDArray[np.int64], block: int) -> list[Range]:
-    """Ranges of rows with at most `block` entries, or of one row that has more."""
-    rows, cuts = len(starts) - 1, [0]
-    while cuts[-1] < rows:
-        end = int(np.searchsorted(starts, starts[cuts[-1]] + block, side="right")) - 1
-        cuts.append(min(rows, max(cuts[-1] + 1, end)))
-    return list(pairwise(cuts))
 
 
 class Reading:

@@ -64,10 +64,10 @@ class Grid:
             weight_step = max(weight_step, power_of_two_above(observations.total_weight()) * 2.0**-WEIGHT_TOTAL_BITS)
         return cls(step, float(np.rint(centre / step) * step), limit, weight_step)
 
-    def weight_ticks(self, observations: Observations) -> NDArray[np.int32]:
-        """The weights of observations that have some, in steps."""
-        stored = observations.stored_weights
-        assert stored is not None
+    def weight_ticks(self, observations: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
+        """The weights of observations that have some, in steps; all of them, or those of first .. last."""
+        assert observations.stored_weights is not None
+        stored = observations.stored_weights[first:last]
         if self.weight_step == observations.weight_step:
             return stored
         return to_ticks(stored, self.weight_step / observations.weight_step)

@@ -60,7 +60,7 @@ class ACCAMS(StencilEstimator):
     early_stopping : bool, default False
         Choose the number of stencils on held-out entries, then fit that many to all entries.
     validation_fraction : float, default 0.1
-        Share of the entries held out for that.
+        Share of the entries held out for that (at most a million).
     patience : int, default 10
         Stencils without improvement after which the search ends.
     init : {"k-means++", "random"}, default "k-means++"

@@ -91,7 +91,8 @@ class BayesianACCAMS(StencilEstimator):
     tol : float, default 1e-4
         Ends the run when its last fifth changed the running mean by less than this share of the squared error.
     early_stopping : bool, default False
-        Hold out `validation_fraction` of the entries, and end when their error has not improved for `patience` sweeps.
+        Hold out `validation_fraction` of the entries (a million at most), and end when their error has not improved for
+        `patience` sweeps.
     validation_fraction : float, default 0.1
     patience : int, default 50
     rao_blackwell : bool, default False
@@ -104,7 +105,7 @@ class BayesianACCAMS(StencilEstimator):
         As in `ACCAMS`.
     memory_limit : float, optional
         Bytes; a fit that would need more is refused before it begins. Default: what the machine has. A store that would
-        not fit is streamed instead (``engine="disk"``), unless the noise is to be calibrated.
+        not fit is streamed instead (``engine="disk"``).
     checkpoint : path, optional
         Where to save the run every `checkpoint_every` sweeps; ``fit(..., resume=path)`` goes on from there.
     checkpoint_every : int, default 50

@@ -62,14 +62,15 @@ def to_bytes(
     if ids and known is not None and not isinstance(estimator, StencilModel):
         tensors["activity"] = encode_ints(np.rint(2.0 * np.log2(np.concatenate(known))).astype(np.int64))
     if _keeps_seen(estimator, ids, seen):
-        header["n_seen"], tensors["seen"] = pack_seen(estimator.seen_)
+        header["n_seen"], parts = pack_seen(estimator.seen_)
+        tensors.update(parts)
     history = getattr(estimator, "history_", None)
     if ids and history:
         header["history"], recorded = pack_history(history)
         tensors.update(recorded)
-    more, parts = estimator._more_to_save(coding, templates)
+    more, others = estimator._more_to_save(coding, templates)
     stencils = estimator.stencils_ if templates == "float32" else estimator.stencils_.rounded(templates)
-    return file.to_bytes(stencils, {**header, **more}, {**tensors, **parts}, coding)
+    return file.to_bytes(stencils, {**header, **more}, {**tensors, **others}, coding)
 
 
 def _keeps_seen(estimator: StencilEstimator, ids: bool, seen: bool | str) -> bool:
@@ -134,8 +135,8 @@ def _estimator(stencils: StencilSum, header: dict[str, Any], tensors: dict[str, 
         levels = decode_ints(tensors["activity"], sum(stencils.shape))
         estimator.activity_ = tuple(np.split(2.0 ** (levels / 2.0), [stencils.shape[0]]))  # type: ignore[assignment]
     estimator.zero_weight_ = header.get("zero_weight")
-    if "seen" in tensors:
-        estimator.seen_ = unpack_seen(tensors["seen"], int(header["n_seen"]), stencils.shape)
+    if "n_seen" in header:
+        estimator.seen_ = unpack_seen(header["n_seen"], tensors, stencils.shape)
     if "quality" in header:
         estimator.quality_ = Quality.from_dict(header["quality"])
     if "history" in header:

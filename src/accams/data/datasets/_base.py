@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accams.data.archives import open_file
+from accams.data.archives import open_file, open_zip
 from accams.data.observations import Observations
 from accams.errors import InputError, MissingDataError
 
@@ -149,14 +148,6 @@ def read_bytes(path: Path) -> bytes:
     """The content of a file: plain, gzipped (``.gz``), or in a zip archive (``archive.zip/inner/file``)."""
     with open_file(path) as file:
         return file.path.read_bytes()
-
-
-def open_zip(path: Path) -> zipfile.ZipFile:
-    """A zip archive; says so if it is none."""
-    try:
-        return zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
-        raise InputError(f"{path} is not a zip archive, or it is damaged") from None
 
 
 class _Bar:

@@ -12,7 +12,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.datasets._base import ImageDataset, Source, open_zip
+from accams.data.archives import open_zip
+from accams.data.datasets._base import ImageDataset, Source
 from accams.data.observations import Observations
 from accams.errors import InputError
 

@@ -1,0 +1,238 @@
+"""The ratings of the Netflix Prize as they were handed out: a file for each film, or four combined ones, in a folder or
+an archive, read piece by piece."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.archives import open_zip
+from accams.errors import InputError
+
+RATINGS = re.compile(r"(mv_\d+|combined_data_\d+)\.txt")
+TITLES = re.compile(r"movie_titles\.(txt|csv)")
+PACKED = "training_set.tar"  # of the files of ratings, in the original archive
+BLOCK = 1 << 25  # bytes that are parsed at once
+LINE = re.compile(rb"\d{1,9}:|\d{1,9},[1-5],(19[7-9]\d|20[0-2]\d)-(0[1-9]|1[012])-(0[1-9]|[12]\d|3[01])|")
+MONTH_STARTS = np.arange("1970-01", "2030-01", dtype="M8[M]").astype("M8[D]").astype(np.int64)
+SECONDS = np.int32(86_400)  # of a day
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """User, film, rating and day (since 1970) of each rating, and the film that the next lines belong to."""
+
+    users: Ints
+    films: Ints
+    ratings: Bytes
+    days: Ints
+    last_film: int
+
+    @property
+    def times(self) -> Ints:
+        """Seconds since 1970, of the day."""
+        return self.days * SECONDS
+
+
+def are_here(path: Path) -> bool:
+    """Whether this is a file, a folder or an archive with ratings of the Netflix Prize."""
+    if path.is_dir():
+        return any(_ratings(each.name) for each in path.rglob("*.t*"))
+    if not path.is_file():
+        return False
+    if path.name.endswith((".tar", ".tar.gz", ".tgz")):
+        try:
+            with tarfile.open(path) as tar:
+                return any(_ratings(each.name) for each, _ in zip(tar, range(100), strict=False))
+        except (tarfile.TarError, OSError, EOFError):
+            return False
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return any(_ratings(each) for each in archive.namelist())
+    return _ratings(path.name)
+
+
+def lines_of(path: Path, titles: dict[int, str] | None = None) -> Iterator[Lines]:
+    """All ratings, some millions at a time; titles of films that are there too are added to `titles`."""
+    film, found = 0, False
+    for name, content in _blocks(_files(path)):
+        if not TITLES.fullmatch(name):
+            found, part = True, parse(content, name, film)
+            film = part.last_film
+            yield part
+        elif titles is not None:
+            titles |= _titles(content)
+    if not found:
+        raise InputError(f"{path} has no mv_*.txt or combined_data_*.txt in it")
+
+
+def parse(content: bytes, name: str, film: int) -> Lines:
+    """The ratings in whole lines: ``film:``, then ``user,rating,year-month-day`` for each of its ratings.
+
+    All but the user stands at a fixed place before the end of the line. `film` is the one that the first
+    lines belong to.
+    """
+    content = content.replace(b"\r", b"")
+    text = np.frombuffer(content, dtype=np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    starts, ends = starts[ends > starts], ends[ends > starts]  # without empty lines
+    heads = text[ends - 1] == ord(":")
+    named = np.concatenate([[film], _number(text, starts[heads], ends[heads] - 1)])
+    films = named[np.cumsum(heads)[~heads]]
+    starts, ends = starts[~heads], ends[~heads]
+    if len(films) and films[0] == 0:
+        raise InputError(f"{name}: a line that names a film (as in '1:') should come before the first rating")
+    if not _well_formed(text, starts, ends, int(heads.sum())):
+        raise _bad_line(content, name, film)
+    months = (_digits(text, ends - 10, 4) - 1970) * 12 + _digits(text, ends - 5, 2) - 1
+    days = MONTH_STARTS[months] + _digits(text, ends - 2, 2) - 1
+    users = _number(text, starts, ends - 13)
+    ratings = text[ends - 12] - np.uint8(ord("0"))
+    return Lines(users.astype(np.int32), films.astype(np.int32), ratings, days.astype(np.int32), int(named[-1]))
+
+
+def _bad_line(content: bytes, name: str, film: int) -> InputError:
+    """Says which line is wrong."""
+    for line in content.split(b"\n"):
+        if not LINE.fullmatch(line):
+            break
+        film = int(line[:-1]) if line.endswith(b":") else film
+    shown = line[:60].decode("latin-1")
+    return InputError(f"{name}: {shown!r}, below film {film}, is neither 'film:' nor 'user,rating,year-month-day'")
+
+
+def _well_formed(text: Bytes, starts: Ints, ends: Ints, n_heads: int) -> bool:
+    """Whether each rating has commas, hyphens and sensible numbers in their places, and digits elsewhere."""
+    length = ends - starts
+    if len(length) and (length.min() < 14 or length.max() > 22):
+        return False
+    commas = (text[ends - 11] == ord(",")) & (text[ends - 13] == ord(","))
+    hyphens = (text[ends - 6] == ord("-")) & (text[ends - 3] == ord("-"))
+    rating = text[ends - 12] - np.uint8(ord("1")) < 5
+    year, month = _digits(text, ends - 10, 4), _digits(text, ends - 5, 2)
+    dates = (year >= 1970) & (year < 2030) & (month >= 1) & (month <= 12)
+    others = np.count_nonzero((text < ord("0")) | (text > ord("9")))
+    expected = 4 * len(ends) + n_heads + np.count_nonzero(text == ord("\n"))
+    return bool(np.all(commas & hyphens & rating & dates) and others == expected)
+
+
+def _number(text: Bytes, starts: Ints, ends: Ints) -> Ints:
+    """The numbers written from `starts` to `ends`."""
+    total = np.zeros(len(starts), dtype=np.int64)
+    for place in range(int((ends - starts).max(initial=0))):
+        at = ends - 1 - place
+        total += np.where(at >= starts, text[at].astype(np.int64) - ord("0"), 0) * 10 ** min(place, 18)
+    return total
+
+
+def _digits(text: Bytes, starts: Ints, size: int) -> Ints:
+    """The numbers of `size` digits written from `starts`."""
+    total = np.zeros(len(starts), dtype=np.int32)
+    for place in range(size):
+        total = total * 10 + text[starts + place] - ord("0")
+    return total
+
+
+def _titles(content: bytes) -> dict[int, str]:
+    """``film,year,title``, where the title may have commas in it."""
+    lines = (line.split(",", 2) for line in content.decode("latin-1").split("\n") if line.strip())
+    return {int(film): title.strip() for film, _, title in lines}
+
+
+def _blocks(files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[tuple[str, bytes]]:
+    """Whole lines in large pieces: many small files together, large files cut up; titles by themselves."""
+    waiting: list[bytes] = []
+    size, first, name = 0, "", ""
+    for name, file in files:
+        if TITLES.fullmatch(name):
+            yield name, file.read()
+            continue
+        first, last = first or name, name
+        while piece := file.read(BLOCK):
+            waiting.append(piece)
+            size += len(piece)
+            if size >= BLOCK:
+                whole, _, rest = b"".join(waiting).rpartition(b"\n")
+                yield _range(first, last), whole + b"\n"
+                waiting, size, first = [rest], len(rest), name
+        waiting.append(b"\n")  # between two files, should the first not end in one
+    if size:
+        yield _range(first, last), b"".join(waiting)
+
+
+def _range(first: str, last: str) -> str:
+    return first if first == last else f"{first} to {last}"
+
+
+def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """The files of ratings, in order of their names, and of titles, in a folder or an archive."""
+    if path.name in ("training_set", PACKED):
+        yield from _titles_beside(path)
+    if path.is_dir():
+        yield from _in_folder(path)
+    elif path.suffix == ".zip":
+        with open_zip(path) as archive:
+            for inner in sorted(archive.namelist()):
+                if _wanted(inner):
+                    with archive.open(inner) as file:
+                        yield Path(inner).name, file
+    elif path.name.endswith((".tar", ".tar.gz", ".tgz")):
+        with path.open("rb") as file:
+            yield from _in_tar(file)
+    elif _wanted(path.name):
+        with path.open("rb") as file:
+            yield path.name, file
+    else:
+        raise InputError(f"{path} is neither a folder nor an archive (.zip, .tar, .tar.gz) of Netflix ratings")
+
+
+def _in_folder(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    names = sorted(p for p in path.rglob("*.*") if _wanted(p.name))
+    packed = [] if any(RATINGS.fullmatch(p.name) for p in names) else sorted(path.rglob(PACKED))[:1]
+    for each in names + packed:
+        with each.open("rb") as file:
+            if each.suffix == ".tar":
+                yield from _in_tar(file)
+            else:
+                yield each.name, file
+
+
+def _titles_beside(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    for each in path.parent.glob("movie_titles.*"):
+        if _wanted(each.name):
+            with each.open("rb") as file:
+                yield each.name, file
+
+
+def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
+    """In the order of the archive, which is read once from front to back."""
+    with tarfile.open(fileobj=archive, mode="r|*") as tar:
+        for item in tar:
+            name = Path(item.name).name
+            file = tar.extractfile(item) if item.isfile() else None
+            if file is not None and name == PACKED:
+                yield from _in_tar(file)
+            elif file is not None and _wanted(name):
+                yield name, file
+
+
+def _wanted(inner: str) -> bool:
+    name = inner.rsplit("/", 1)[-1]
+    return bool(RATINGS.fullmatch(name) or TITLES.fullmatch(name))
+
+
+def _ratings(inner: str) -> bool:
+    name = inner.rsplit("/", 1)[-1]
+    return name == PACKED or RATINGS.fullmatch(name) is not None
