@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # before numba is imported
+if "RAY_AUTH_MODE" not in os.environ:  # before Ray is: clusters of the tests let in whoever has their own token
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 NO_DATA = "no real data"
 

@@ -26,6 +26,19 @@ def test_an_address_where_nobody_is(store: Path) -> None:
     assert told.endswith("): start one with ray start --head, or use engine='cpu'")
 
 
+def test_a_cluster_that_asks_for_a_token(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray says so only in what led to its error."""
+
+    def refused(**how: object) -> None:
+        reason = RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing or incorrect")
+        raise ConnectionError("Failed to connect to Ray cluster") from reason
+
+    monkeypatch.setattr(ray, "init", refused)
+    monkeypatch.setattr("accams.engine.ray.cluster._knock", lambda address: None)
+    told = refusal("fit", store, "--engine", "ray", "--address", "127.0.0.1:1", "--test", "0")
+    assert told.startswith("the Ray cluster at 127.0.0.1:1 asks for a token: set RAY_AUTH_MODE=token")
+
+
 def test_an_address_needs_the_engine(store: Path) -> None:
     assert refusal("fit", store, "--address", "auto") == "--address is that of a Ray cluster: add --engine ray"
 

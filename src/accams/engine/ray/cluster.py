@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from itertools import islice
 from socket import create_connection
 from threading import Lock
+from traceback import format_exception
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,11 @@ def _start(ray: Any, **how: Any) -> None:
         _knock(where)
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **how)
     except Exception as error:
+        if any("AuthToken" in line for line in format_exception(error)):
+            raise InputError(
+                f"the Ray cluster at {where} asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where "
+                "~/.ray/auth_token is not the one of the cluster"
+            ) from None
         raise InputError(f"{what} ({_line(error)}): start one with ray start --head, or use engine='cpu'") from None
 
 
