@@ -23,17 +23,32 @@ from common import machine, table
 SHAPE = 138_493, 26_744  # of MovieLens 20M
 FIT = """
 import hashlib, sys
+from pathlib import Path
 import numpy as np
-from accams import BayesianACCAMS, Observations
+from accams import BayesianACCAMS, Observations, memory_estimate
+
+def peak(pid):
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 2**20
+
+def watch(step):
+    times.append(step.seconds)
+    if step.sweep == sweeps and engine == "ray":
+        of = [each.parent.name for each in Path("/proc").glob("[0-9]*/cmdline") if each.read_bytes()[:5] == b"ray::"]
+        peaks.append(max(map(peak, of)))
+
 store, engine, s, sweeps = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-times = []
+times, peaks, obs = [], [], Observations.open(store, verify=False)
 model = BayesianACCAMS(s, 10, engine=engine, n_threads=2, n_shards=2, n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1,
-                       n_chains=1, noise="sampled", row_noise=4.0, verbose=False,
-                       callbacks=[lambda step: times.append(step.seconds)])
-model.fit(Observations.open(store, verify=False))
+                       n_chains=1, noise="sampled", row_noise=4.0, verbose=False, callbacks=[watch])
+model.fit(obs)
 digest = hashlib.sha256()
 for each in (*model.stencils_.templates, *model.stencils_.row_labels, *model.stencils_.col_labels):
     digest.update(np.ascontiguousarray(each).tobytes())
+if peaks:
+    print(f"GiB of a worker: {peaks[0]:.2f}, estimated "
+          f"{memory_estimate(obs.shape, obs.nnz, n_stencils=s, engine='ray', n_shards=2) / 2**30:.2f}; "
+          f"of the process that fits: {peak('self'):.2f}", file=sys.stderr)
 print(digest.hexdigest()[:16], *times)
 """
 
