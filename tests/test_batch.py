@@ -12,7 +12,7 @@ import pytest
 import twins
 from typer.testing import CliRunner
 
-from accams import ACCAMS, BayesianACCAMS, InputError
+from accams import ACCAMS, BayesianACCAMS, InputError, Observations
 from accams.batch import predict_all, recommend_all
 from accams.cli.main import app
 from accams.errors import AccamsError
@@ -121,3 +121,29 @@ def test_on_the_command_line(path: Path, ratings: pd.DataFrame, tmp_path: Path) 
         error = run(*words).exception
         assert isinstance(error, AccamsError)
         assert str(error) == message
+
+
+@pytest.mark.parametrize("form", ["store", "csv", "other ids"])
+def test_what_was_seen_is_in_another_file(ratings: pd.DataFrame, tmp_path: Path, form: str) -> None:
+    """A model of ACCAMS does not keep it."""
+    model = ACCAMS(2, 3, verbose=False).fit(ratings)
+    model.save(tmp_path / "m")
+    right = [(r.row, r.rank, r.col) for r in model.recommend(model.row_index_.ids, 4)]
+    seen = tmp_path / "seen"
+    if form == "csv":
+        ratings[["user", "item"]].to_csv(seen, index=False)
+    else:  # one more user, in front of all others, is not in the model
+        more = pd.DataFrame({"user": ["a"], "item": [1], "rating": [3.0]})
+        Observations.from_frame(pd.concat([ratings, more]) if form == "other ids" else ratings).to_store(seen)
+    with pytest.raises(InputError, match="does not know what its rows have observed"):
+        recommend_all(tmp_path / "m", tmp_path / "none", 4)
+    recommend_all(tmp_path / "m", tmp_path / "top", 4, seen=seen, rows_per_file=7)
+    there = {(user, rank, item) for user, item, rank, *_ in read(tmp_path / "top", "rank")}
+    assert there == set(right)
+
+
+def test_what_was_seen_is_of_other_data(path: Path, tmp_path: Path) -> None:
+    Observations.from_dense(np.eye(3) + 1.0).to_store(tmp_path / "s")
+    with pytest.raises(InputError, match="has no row or no column of this model: is it what the model was fitted to"):
+        recommend_all(path, tmp_path / "top", seen=tmp_path / "s")
+    assert not (tmp_path / "top.partial").exists()

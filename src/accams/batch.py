@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from accams.data import store
+from accams.data.observations import Observations
+from accams.data.readers import read_pairs
 from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.files import load
 from accams.estimators.using import id_names
+from accams.use.scoring import Seen
 
 Told = Callable[[int, int], None]  # files that are done, of how many
 
@@ -27,8 +31,8 @@ class Task(NamedTuple):
 
 
 def recommend_all(
-    model: str | Path, output: str | Path, n: int = 10, *, include_seen: bool = False, std: bool = False,
-    rows_per_file: int = 20_000, engine: str = "cpu", told: Told | None = None,
+    model: str | Path, output: str | Path, n: int = 10, *, seen: str | Path | None = None, include_seen: bool = False,
+    std: bool = False, rows_per_file: int = 20_000, engine: str = "cpu", told: Told | None = None,
 ) -> int:  # fmt: skip
     """The best columns of every row of a saved model, as a folder of Parquet files.
 
@@ -40,6 +44,8 @@ def recommend_all(
         A folder that is not there yet; likewise.
     n : int
         How many for each row.
+    seen : path, optional
+        Of a file or a store with what rows have observed, where that of the model does not tell; likewise.
     include_seen : bool
         Also what a row has observed.
     std : bool
@@ -58,7 +64,7 @@ def recommend_all(
     rows = len(_loaded(Path(model)).row_index_)
     starts = range(0, rows, rows_per_file)
     tasks = [Task("best", p, (lo, min(rows, lo + rows_per_file), n, include_seen, std)) for p, lo in enumerate(starts)]
-    return _run(Path(model), Path(output), tasks, engine, told)
+    return _run(Path(model), Path(output), tasks, engine, told, None if seen is None else Path(seen).resolve())
 
 
 def predict_all(
@@ -81,14 +87,16 @@ def predict_all(
 class Server:
     """A model that answers tasks, one file after another."""
 
-    def __init__(self, model: Path, folder: Path) -> None:
-        self._path, self._folder = model, folder
+    def __init__(self, model: Path, folder: Path, seen: Path | None = None) -> None:
+        self._path, self._folder, self._seen = model, folder, seen
         self._model: StencilEstimator | None = None
 
     def do(self, task: Task) -> int:
         """Write the file of a task; how many lines it has."""
         if self._model is None:
             self._model = _loaded(self._path)
+            if self._seen is not None:
+                self._model.seen_ = seen_in(self._seen, self._model)
         columns: dict[str, NDArray[Any]] = getattr(self, f"_{task.kind}")(self._model, *task.what)
         if not self._folder.is_dir():
             here = f"{self._folder} is not to be seen from {gethostname()}"
@@ -110,7 +118,24 @@ class Server:
         return {names[0]: rows, names[1]: cols, **dict(zip(("prediction", "std"), found, strict=False))}
 
 
-def _run(model: Path, output: Path, tasks: list[Task], engine: str, told: Told | None) -> int:
+def seen_in(path: Path, model: StencilEstimator) -> Seen:
+    """What rows have observed, by a file of pairs or a store."""
+    index = model.row_index_, model.col_index_
+    if store.is_store(path):
+        obs = Observations.open(path, verify=False)
+        if index == (obs.row_index, obs.col_index):
+            return Seen(obs.row_starts, obs.cols)
+        rows, cols, _ = obs.coo()
+        places = index[0].find(obs.row_index.ids)[rows], index[1].find(obs.col_index.ids)[cols]
+    else:
+        given = read_pairs(path)
+        places = index[0].find(given[0]), index[1].find(given[1])
+    if min(each.max() for each in places) < 0:
+        raise InputError(f"{path} has no row or no column of this model: is it what the model was fitted to?")
+    return Seen.at(*places, len(index[0]))
+
+
+def _run(model: Path, output: Path, tasks: list[Task], engine: str, told: Told | None, seen: Path | None = None) -> int:
     """Do all tasks; the folder is there when all of them are done, or not at all."""
     if engine not in ("cpu", "ray"):
         raise InputError(f"engine must be 'cpu' or 'ray', not {engine!r}")
@@ -123,7 +148,7 @@ def _run(model: Path, output: Path, tasks: list[Task], engine: str, told: Told |
         raise InputError(f"{folder} cannot be made: {error.strerror}; remove it, or name another") from None
     try:
         lines = 0
-        for done, written in enumerate(_answers(model.resolve(), folder, tasks, engine), 1):
+        for done, written in enumerate(_answers((model.resolve(), folder, seen), tasks, engine), 1):
             lines += written
             if told is not None:
                 told(done, len(tasks))
@@ -134,15 +159,15 @@ def _run(model: Path, output: Path, tasks: list[Task], engine: str, told: Told |
     return lines
 
 
-def _answers(model: Path, folder: Path, tasks: list[Task], engine: str) -> Iterator[int]:
+def _answers(server: tuple[Path, Path, Path | None], tasks: list[Task], engine: str) -> Iterator[int]:
     if engine == "cpu":
-        yield from map(Server(model, folder).do, tasks)
+        yield from map(Server(*server).do, tasks)
         return
     from accams.engine.ray.cluster import connect
 
     cluster = connect()
     try:
-        yield from cluster.each(Server, (model, folder), tasks)
+        yield from cluster.each(Server, server, tasks)
     finally:
         cluster.leave()
 

@@ -19,14 +19,17 @@ out = Console()
 
 
 def recommend_everybody(
-    model: Path, output: Path | None, n: int, include_seen: bool, std: bool, engine: str, address: str | None
-) -> None:
+    model: Path, output: Path | None, n: int, seen: Path | None, include_seen: bool, std: bool, engine: str,
+    address: str | None,
+) -> None:  # fmt: skip
     """The best items of all users, as a folder of Parquet files."""
     if output is None:
         raise InputError("--all writes Parquet files: name a folder for them with --output")
     join_cluster(engine, address)
     with _progress("recommending") as told:
-        lines = batch.recommend_all(model, output, n, include_seen=include_seen, std=std, engine=engine, told=told)
+        lines = batch.recommend_all(
+            model, output, n, seen=seen, include_seen=include_seen, std=std, engine=engine, told=told
+        )
     out.print(f"wrote {lines:,} recommendations to {output}", highlight=False)
 
 

@@ -169,12 +169,11 @@ def recommend(
     if everybody:
         from accams.cli.batching import recommend_everybody
 
-        given = {"user ids": users, "--rated": rated, "--seen": seen, "--titles": titles, "--quantile": quantile,
-                 "--json": as_json}  # fmt: skip
+        given = {"user ids": users, "--rated": rated, "--titles": titles, "--quantile": quantile, "--json": as_json}
         wrong = [name for name, x in given.items() if x]
         if wrong:
             raise InputError(f"--all writes ids and scores of all users: leave out {', '.join(wrong)}")
-        recommend_everybody(model, output, n, include_seen, std, engine.value, address)
+        recommend_everybody(model, output, n, seen, include_seen, std, engine.value, address)
         return
     if output is not None or engine is not Place.cpu or address is not None:
         raise InputError("--output, --engine and --address are for all users: add --all")

@@ -118,11 +118,7 @@ def seen_columns(
     raw_rows, raw_cols = pairs_of(seen, getattr(model, "feature_names_in_", None))
     asked, own = Index.of(names)
     known_positions(view.rows, view.cols, raw_rows, raw_cols)  # warns where they cannot be meant
-    i, j = positions(asked, raw_rows), positions(view.cols, raw_cols)
-    inside = (i >= 0) & (j >= 0)
-    order = np.argsort(i[inside], kind="stable")
-    starts = np.searchsorted(i[inside][order], np.arange(len(asked) + 1))
-    return Seen(starts.astype(np.int64), j[inside][order]), own
+    return Seen.at(positions(asked, raw_rows), positions(view.cols, raw_cols), len(asked)), own
 
 
 def folded_in(model: Usable, history: Any, y: ArrayLike | None, side: str, n_draws: int) -> Guest:

@@ -124,6 +124,14 @@ class Seen:
     starts: Positions
     columns: NDArray[np.integer[Any]]
 
+    @classmethod
+    def at(cls, rows: Positions, columns: Positions, n_rows: int) -> Seen:
+        """Cells in any order; those of row -1 or column -1 are left out."""
+        inside = (rows >= 0) & (columns >= 0)
+        order = np.argsort(rows[inside], kind="stable")
+        starts = np.searchsorted(rows[inside][order], np.arange(n_rows + 1))
+        return cls(starts.astype(np.int64), columns[inside][order])
+
     def of(self, rows: Positions) -> tuple[Positions, Positions]:
         """The same for some rows alone; none for row -1.
 
