@@ -24,6 +24,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # before Ray is imported: nobody else can reach these machines
+
 import ray
 
 from accams import BayesianACCAMS, Observations

@@ -1,6 +1,8 @@
-"""A fit within a memory limit of 1 GiB, which streams its store, beside the same fit in memory: time and peak memory.
+"""A fit within a memory limit of 1 GiB, which streams its store, beside the same fit in memory, and on Ray with two
+shards: time and peak memory of the process that fits.
 
 Run: python experiments/scale/stream.py STORE [--sweeps 4] [--stencils 10] [--noise sampled] [--limit 1]
+     [--engines disk cpu ray]
 (STORE by experiments/scale/ingest.py; with --noise calibrated, eight chains look for the noise first)
 """
 
@@ -25,7 +27,8 @@ def watch(step):
     times.append(step.seconds)
 obs = Observations.open(store, verify=False)
 opened = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-model = BayesianACCAMS(s, 10, engine="auto", memory_limit=limit * 2.0**30 if engine == "disk" else None,
+model = BayesianACCAMS(s, 10, engine="ray" if engine == "ray" else "auto", n_shards=2,
+                       memory_limit=limit * 2.0**30 if engine == "disk" else None,
                        n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1, n_chains=1, noise=noise, row_noise=None,
                        verbose=False, callbacks=[watch])
 model.fit(obs)
@@ -45,10 +48,11 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=4)
     parser.add_argument("--stencils", type=int, default=10)
     parser.add_argument("--noise", choices=["sampled", "calibrated"], default="sampled")
+    parser.add_argument("--engines", nargs="+", choices=["disk", "cpu", "ray"], default=["disk", "cpu", "ray"])
     parser.add_argument("--limit", type=float, default=1.0, help="GiB [%(default)s]")
     given = parser.parse_args()
     rows = []
-    for engine in ("disk", "cpu"):
+    for engine in given.engines:
         numbers = given.stencils, given.sweeps, given.limit
         command = [sys.executable, "-c", FIT, str(given.store), engine, given.noise, *map(str, numbers)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
