@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +98,93 @@ def test_refusals(form: list[Path], tmp_path: Path) -> None:
     (form[0] / "training_set" / "mv_0000004.txt").write_text("4:\n6,9,2004-02-29\n")
     with pytest.raises(InputError, match=r"'6,9,2004-02-29', below film 4, is neither 'film:' nor"):
         ingest(form, tmp_path / "s", NAMES)
-    with tarfile.open(tmp_path / "other.tar", "w") as tar:
-        tar.add(form[0] / "training_set", "other")
+    (tmp_path / "mv_1.txt").write_text("1:\n")
     (tmp_path / "bad.tar.gz").write_bytes(b"\x1f\x8b1234")
     (tmp_path / "empty").mkdir()
-    for name, told in (("bad.tar.gz", "damaged or cut off"), ("empty", "is a folder; name a file in it")):
+    for name, told in (
+        ("bad.tar.gz", "damaged or cut off"), ("empty", "is a folder; name a file in it"),
+        ("mv_1.txt", "there are no ratings in these files"),
+    ):  # fmt: skip
         with pytest.raises(InputError, match=told):
             ingest([tmp_path / name], tmp_path / "s", NAMES)
     assert not list(tmp_path.glob("s*"))
+
+
+def damaged(name: str, tmp_path: Path) -> Path:
+    """An archive that is not whole, or not what it should be."""
+    one = tar_bytes({f"training_set/{name}": content for name, content in FILMS.items()}, "w")
+    path = tmp_path / ("a.zip" if name in ("zip", "csv") else "a.tar.gz" if "gz" in name else "a.tar")
+    if name == "zip":
+        write_zip(path, FILMS)
+        content = bytearray(path.read_bytes())
+        content[content.index(b"mv_0000009.txt") + 20] ^= 255
+        path.write_bytes(content)
+    elif name == "csv":
+        write_zip(path, {"ratings.csv": b"user,item,rating\n1,2,3\n2,3,4\n"})
+        content = bytearray(path.read_bytes())
+        content[content.rindex(b"PK\x01\x02")] = 0
+        path.write_bytes(content)
+    elif name == "between films":
+        path.write_bytes(one[: one.index(b"training_set/mv_0000004.txt")])
+    elif name == "header":
+        path.write_bytes(one[: one.index(b"training_set/mv_0000004.txt") + 100])
+    elif name == "film":
+        path.write_bytes(one[: one.index(b"training_set/mv_0000004.txt") + 515])
+    else:
+        packed = bytearray(tar_bytes(FILMS))
+        packed[-8] ^= 255  # of its checksum
+        path.write_bytes(packed if name == "gz checksum" else packed[: len(packed) * 2 // 3])
+    return path
+
+
+@pytest.mark.parametrize("name", ["zip", "csv", "between films", "header", "film", "gz checksum", "gz cut"])
+def test_archives_that_are_not_whole(name: str, tmp_path: Path) -> None:
+    """Nothing is made of them, and nothing is left behind."""
+    with pytest.raises(InputError, match=r"is damaged( or|,) cut off"):
+        ingest([damaged(name, tmp_path)], tmp_path / "s", NAMES)
+    assert not list(tmp_path.glob("s*"))
+
+
+@pytest.mark.parametrize("form", ["folder"], indirect=True)
+def test_a_folder_that_has_changed_is_read_anew(
+    form: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ingesting._Work, "sort", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            ingest(form, tmp_path / "s", NAMES)
+    (form[0] / "training_set" / "mv_0000007.txt").write_bytes(film(7, 5))
+    ingest(form, tmp_path / "s", NAMES)
+    found, right = Observations.open(tmp_path / "s"), netflix(form[0]).observations
+    assert found.nnz == right.nnz
+    assert 7 in found.col_index.ids
+
+
+def test_what_only_looks_like_it(tmp_path: Path) -> None:
+    """A table may be called so, and a folder too; the end of a name may be written large."""
+    (tmp_path / "mv_2020.txt").write_text("user,item,rating\n1,2,3\n2,3,4\n")
+    ingest([tmp_path / "mv_2020.txt"], tmp_path / "s", NAMES)
+    assert Observations.open(tmp_path / "s").nnz == 2
+    write_zip(tmp_path / "nf.ZIP", FILMS)
+    (tmp_path / "given" / "mv_1.txt").mkdir(parents=True)
+    (tmp_path / "given" / "mv_0000003.txt").write_bytes(FILMS["mv_0000003.txt"])
+    for number, name in enumerate(("nf.ZIP", "given")):
+        ingest([tmp_path / name], tmp_path / f"s{number}", NAMES)
+    assert not files.are_here(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("bad", ["4294967297:", ":", "6,3,2004-02-99", "6,3,2004-02-00"])
+def test_numbers_that_cannot_be(bad: str, tmp_path: Path) -> None:
+    (tmp_path / "mv_1.txt").write_text(f"1:\n6,3,2004-02-29\n{bad}\n7,3,2004-02-29\n")
+    with pytest.raises(InputError, match="is neither 'film:' nor 'user,rating,year-month-day'"):
+        ingest([tmp_path / "mv_1.txt"], tmp_path / "s", NAMES)
+
+
+def test_a_file_without_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "BLOCK", 1000)
+    write_zip(tmp_path / "a.zip", {"mv_1.txt": b"1:\n6,3,2004-02-29\n" + b"1" * 10**6})
+    with pytest.raises(InputError, match=r"mv_1\.txt has no lines of text in it"):
+        ingest([tmp_path / "a.zip"], tmp_path / "s", NAMES)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accams import InputError, Observations
+from accams import ACCAMS, InputError, Observations
 from accams.data import parts, splits, store
 from accams.data.ids import Index
+from accams.fit import calibrate, early
 
 
 def ratings(size: int, seed: int, weighted: bool = False, timed: bool = False) -> Observations:
@@ -110,12 +115,16 @@ def test_every_split_is_that_of_the_data_in_memory(tmp_path: Path) -> None:
             assert_same(found, right)
 
 
-@pytest.mark.parametrize("held", [np.arange(0), np.arange(100)], ids=["nothing", "everything"])
+@pytest.mark.parametrize(
+    "held",
+    [np.arange(0), np.arange(100), np.array([-1, 5]), np.array([5, 100]), np.zeros(100, bool)],
+    ids=["nothing", "everything", "before", "beyond", "no mask"],
+)
 @pytest.mark.parametrize("mapped", [False, True])
-def test_neither_part_may_be_empty(tmp_path: Path, held: Any, mapped: bool) -> None:
+def test_positions_that_cannot_be(tmp_path: Path, held: Any, mapped: bool) -> None:
     obs = ratings(100, 0)
     obs.to_store(tmp_path / "s")
-    with pytest.raises(InputError, match="this selection leaves no observations"):
+    with pytest.raises(InputError, match=r"positions must be some, and not all, of 0 \.\. 99"):
         (Observations.open(tmp_path / "s") if mapped else obs).parted(held)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
@@ -173,3 +182,73 @@ def test_sums_do_not_depend_on_where_the_data_is(tmp_path: Path, monkeypatch: py
     assert weights is not None
     assert obs.mean() == pytest.approx(np.average(obs.values, weights=weights), rel=1e-12)
     assert obs.value_range == (obs.values.min(), obs.values.max())
+
+
+def test_a_mask_is_the_same_as_positions(tmp_path: Path) -> None:
+    obs = ratings(100, 0)
+    obs.to_store(tmp_path / "s")
+    for each in (obs, Observations.open(tmp_path / "s")):
+        found, right = each.parted(np.arange(100) % 7 == 3), each.parted(np.arange(3, 100, 7))
+        for one, other in zip(found, right, strict=True):
+            assert_same(one, other)
+
+
+def test_copies_and_stores_that_are_gone(tmp_path: Path) -> None:
+    """What is mapped stays; a copy keeps the folder, one of another process does without."""
+    ratings(100, 0).to_store(tmp_path / "s")
+    whole = Observations.open(tmp_path / "s")
+    rest, _ = whole.parted(np.arange(10))
+    unpickled, twin = pickle.loads(pickle.dumps(rest)), copy.deepcopy(rest)
+    right, right_held = rest.parted(np.arange(5))
+    folder = rest.store
+    del rest
+    gc.collect()
+    assert folder is not None
+    assert folder.is_dir()
+    assert_same(twin.parted(np.arange(5))[0], right)
+    del twin
+    gc.collect()
+    assert not folder.exists()
+    again, held = unpickled.parted(np.arange(5))
+    assert_same(again, right)
+    assert_same(held, right_held)
+    (tmp_path / "s").rename(tmp_path / "moved")
+    assert whole.parted(np.arange(10))[0].store is None
+    with pytest.raises(InputError, match=r"the store .* is no longer there: open it again where it is now"):
+        ACCAMS(1, 2, engine="disk", verbose=False).fit(whole)
+
+
+def test_whoever_may_read_the_store_may_read_what_is_left(tmp_path: Path) -> None:
+    ratings(100, 0).to_store(tmp_path / "s")
+    (tmp_path / "s").chmod(0o750)
+    rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
+    assert rest.store is not None
+    assert rest.store.stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_process_that_was_started_meanwhile_leaves_the_copy(tmp_path: Path) -> None:
+    code = f"""
+import os, sys
+import numpy as np
+from accams import Observations
+rest, _ = Observations.open({str(tmp_path / "s")!r}).parted(np.arange(10))
+child = os.fork()
+if child == 0:
+    sys.exit()
+os.waitpid(child, 0)
+print(rest.store.is_dir())
+"""
+    ratings(100, 0).to_store(tmp_path / "s")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_no_more_than_some_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    obs = ratings(300, 0)
+    assert calibrate.held_out_split(obs, 0)[1].nnz == 60  # a fifth
+    monkeypatch.setattr(calibrate, "MOST", 17)
+    monkeypatch.setattr(early, "MOST", 19)
+    assert [part.nnz for part in calibrate.held_out_split(obs, 0)] == [283, 17]
+    assert [part.nnz for part in early.validation_split(obs, 0.2, 0)] == [281, 19]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import twins
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
 from accams.data import memory, parts
 from accams.engine import disk
+from accams.estimators import bayes_settings
+from accams.fit import calibrate
+from accams.fit.running import Running
 from accams.threads import ranges_of
 
 
@@ -149,3 +153,21 @@ def test_where_files_cannot_be_read_so(data: Observations, tmp_path: Path, monke
     monkeypatch.delattr(disk.os, "preadv")
     with pytest.raises(InputError, match="engine='disk' needs Linux or macOS: use engine='cpu'"):
         ACCAMS(2, 2, engine="disk", verbose=False).fit(Observations.open(tmp_path / "s"))
+
+
+def test_what_is_held_out_counts(data: Observations) -> None:
+    """At least what watched cells keep of every chain (sums and squares of 32 pieces), and held-out ones of eight."""
+    plain = BayesianACCAMS(2, 2, n_chains=3, noise=0.7)
+    watching = BayesianACCAMS(2, 2, n_chains=3, noise=0.7, early_stopping=True, validation_fraction=0.5)
+    found = dict[str, int]()
+    for name, model in (("plain", plain), ("watching", watching)):
+        setup = bayes_settings.setup_of(model, data, 0)
+        found[name] = bayes_settings._streamed(model, data, setup, 3, (2, 2))
+        found["eight"] = bayes_settings._streamed(plain, data, setup, 8, (2, 2))
+        found["calibrated"] = bayes_settings._streamed(plain, data, replace(setup, calibrated=True), 8, (2, 2))
+    assert found["watching"] - found["plain"] > data.nnz // 2 * 3 * 32 * 16
+    assert found["calibrated"] - found["eight"] >= calibrate.held_out_size(data.nnz) * 8 * 40
+    kept = Running(np.arange(10), np.arange(10))
+    for sweep in range(500):
+        kept.add(sweep, np.ones((3, 10)))
+    assert len(kept.blocks) <= 32

@@ -9,6 +9,7 @@ import twins_sample
 from twins_sample import assert_tables, brute_sums, busy, own_first
 
 from accams.data.observations import Observations
+from accams.engine import base
 from accams.engine.grid import MAX_ROW_WEIGHT, Grid
 from accams.engine.rules import Nearest, RowNoise
 
@@ -191,3 +192,11 @@ def test_predict_at(name, kind):
     np.testing.assert_allclose(got, state.stencils().predict(rows, cols), rtol=0, atol=1e-6)
     fresh = state.engine.new_state()
     assert (fresh.predict_at(rows[:5], cols[:5]) == grid.offset).all()
+
+
+def test_weights_of_rows_are_added_up_in_pieces(monkeypatch):
+    data = twins.case("missing weighted", (40, 30))
+    for piece in (1, 7, 10**6):
+        monkeypatch.setattr(base, "LARGE_PIECE", piece)
+        engine = data.engine("cpu")
+        np.testing.assert_array_equal(engine.row_mass, np.rint(data.W / engine.grid.weight_step).sum(axis=1))

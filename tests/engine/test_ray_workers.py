@@ -146,6 +146,8 @@ def test_a_store_that_workers_do_not_see(cluster: twins.InProcess, tmp_path: Pat
         patch.setattr(pieces.store, "is_store", lambda path: False)
         with pytest.raises(InputError, match=r"is not to be seen from .*: put it where every machine"):
             model.fit(opened)
+        with pytest.raises(InputError, match=r"what is left of the store after .* is not to be seen from .*: put the"):
+            pieces.from_store(tmp_path / ".s-1", 0, 0, 0, 1)
     calls = iter([stamp, stamp, stamp + 1])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces.store, "stamp", lambda path: next(calls, original(path)))

@@ -111,9 +111,10 @@ def _split(observations: Observations, test: float, seed: Any) -> tuple[Observat
     """What is fitted, and what is held out: of a store, no more than is needed to tell how good the model is."""
     if not test:
         return observations, None
-    if observations.store is None or observations.nnz * test <= MOST_OF_A_STORE:
+    size = min(int(observations.nnz * test), MOST_OF_A_STORE)
+    if observations.store is None or size == 0:
         return random_split(observations, test, seed)
-    return observations.parted(some_positions(observations.nnz, MOST_OF_A_STORE, seed))
+    return observations.parted(some_positions(observations.nnz, size, seed))
 
 
 def _check_paths(job: Job, estimator: Estimator) -> Path | None:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,10 +72,11 @@ def ingest(
 
 
 def _source(path: Path) -> dict[str, Any]:
-    """A file as it is now: one that has changed since is another."""
+    """A file, or all in a folder, as it is now: one that has changed since is another."""
     found = path.expanduser().absolute()
-    about = found.stat() if found.exists() else None
-    return {"path": str(found), "bytes": about and about.st_size, "changed": about and about.st_mtime_ns}
+    below = sorted(found.rglob("*")) if found.is_dir() else [found] if found.exists() else []
+    stats = [(str(each), about.st_size, about.st_mtime_ns) for each in below for about in [each.lstat()]]
+    return {"path": str(found), "bytes": sum(size for _, size, _ in stats), "state": crc32(repr(stats).encode())}
 
 
 def _begin(con: Any, folder: Path, asked: dict[str, Any]) -> None:
@@ -210,6 +212,8 @@ class _Work:
         """The files of the store."""
         files = self._ids("row") | self._ids("col")
         m, n = (self.con.execute(f"SELECT count(*) FROM {side}_ids").fetchone()[0] for side in ("row", "col"))
+        if not m:
+            raise InputError("there are no ratings in these files")
         ids = {name: np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in files}
         row_index, col_index = store.index(ids, "row", m), store.index(ids, "col", n)
         columns, kinds = self._by_row(row_index, col_index)
@@ -221,12 +225,8 @@ class _Work:
         files |= by_column(self.folder, (m, n), self.block, lambda share: self.told("by column", share))
         for name in kinds:
             (self.folder / f"{name}.npy").unlink()
-        values, weights = (
-            np.load(self.folder / f"{name}.npy", mmap_mode="r") if name in files else None
-            for name in ("values", "weights")
-        )
-        assert values is not None
-        about = store.about(values, weights)
+        weights = np.load(self.folder / "weights.npy", mmap_mode="r") if "weights" in files else None
+        about = store.about(np.load(self.folder / "values.npy", mmap_mode="r"), weights)
         store.write_manifest(self.folder, files, shape=[m, n], weight_step=step, blank_weight=blanks, about=about)
 
     # -- parts ------------------------------------------------------------------------------------------------

@@ -3,24 +3,29 @@ an archive, read piece by piece."""
 
 from __future__ import annotations
 
+import gzip
 import re
 import tarfile
-import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.archives import open_zip
-from accams.errors import InputError
+from accams.data import archives
+from accams.errors import AccamsError, InputError
 
 RATINGS = re.compile(r"(mv_\d+|combined_data_\d+)\.txt")
 TITLES = re.compile(r"movie_titles\.(txt|csv)")
 PACKED = "training_set.tar"  # of the files of ratings, in the original archive
-BLOCK = 1 << 25  # bytes that are parsed at once
+BLOCK = 1 << 23  # bytes that are parsed at once
+LONGEST = 1 << 16  # bytes in which an end of line must come
+TAIL = 1024  # zeros that a tar archive ends with
+DAMAGE = (tarfile.TarError, RuntimeError, *archives.DAMAGE)
+FIRST = re.compile(rb"\d{1,9}:(\s|$)")
 LINE = re.compile(rb"\d{1,9}:|\d{1,9},[1-5],(19[7-9]\d|20[0-2]\d)-(0[1-9]|1[012])-(0[1-9]|[12]\d|3[01])|")
 MONTH_STARTS = np.arange("1970-01", "2030-01", dtype="M8[M]").astype("M8[D]").astype(np.int64)
 SECONDS = np.int32(86_400)  # of a day
@@ -46,33 +51,34 @@ class Lines:
 
 
 def are_here(path: Path) -> bool:
-    """Whether this is a file, a folder or an archive with ratings of the Netflix Prize."""
-    if path.is_dir():
-        return any(_ratings(each.name) for each in path.rglob("*.t*"))
-    if not path.is_file():
-        return False
-    if path.name.endswith((".tar", ".tar.gz", ".tgz")):
-        try:
-            with tarfile.open(path) as tar:
-                return any(_ratings(each.name) for each, _ in zip(tar, range(100), strict=False))
-        except (tarfile.TarError, OSError, EOFError):
-            return False
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return any(_ratings(each) for each in archive.namelist())
-    return _ratings(path.name)
+    """Whether this is a file, a folder or an archive with ratings of the Netflix Prize, by names and a first line."""
+    try:
+        with closing(_files(path)) as files:
+            for name, file in files:
+                if RATINGS.fullmatch(name):
+                    return FIRST.match(file.read(64)) is not None
+    except (AccamsError, *DAMAGE):
+        pass  # somebody else will say what is wrong with it
+    return False
 
 
 def lines_of(path: Path, titles: dict[int, str] | None = None) -> Iterator[Lines]:
-    """All ratings, some millions at a time; titles of films that are there too are added to `titles`."""
+    """All ratings, some hundreds of thousands at a time; titles of films that are there too are added to `titles`."""
     film, found = 0, False
-    for name, content in _blocks(_files(path)):
-        if not TITLES.fullmatch(name):
-            found, part = True, parse(content, name, film)
-            film = part.last_film
-            yield part
-        elif titles is not None:
-            titles |= _titles(content)
+    try:
+        for name, content in _blocks(_files(path)):
+            if not TITLES.fullmatch(name):
+                found, part = True, parse(content, name, film)
+                film = part.last_film
+                yield part
+            elif titles is not None:
+                titles |= _titles(content)
+    except AccamsError:
+        raise
+    except PermissionError as error:
+        raise InputError(f"{error.filename} cannot be read: permission denied") from None
+    except DAMAGE:
+        raise InputError(f"{path} is damaged, cut off or encrypted: get it again") from None
     if not found:
         raise InputError(f"{path} has no mv_*.txt or combined_data_*.txt in it")
 
@@ -89,12 +95,13 @@ def parse(content: bytes, name: str, film: int) -> Lines:
     starts = np.concatenate([[0], ends[:-1] + 1])
     starts, ends = starts[ends > starts], ends[ends > starts]  # without empty lines
     heads = text[ends - 1] == ord(":")
+    digits = (ends - starts)[heads] - 1  # of a film's number
     named = np.concatenate([[film], _number(text, starts[heads], ends[heads] - 1)])
     films = named[np.cumsum(heads)[~heads]]
     starts, ends = starts[~heads], ends[~heads]
     if len(films) and films[0] == 0:
         raise InputError(f"{name}: a line that names a film (as in '1:') should come before the first rating")
-    if not _well_formed(text, starts, ends, int(heads.sum())):
+    if not _well_formed(text, starts, ends, digits):
         raise _bad_line(content, name, film)
     months = (_digits(text, ends - 10, 4) - 1970) * 12 + _digits(text, ends - 5, 2) - 1
     days = MONTH_STARTS[months] + _digits(text, ends - 2, 2) - 1
@@ -113,18 +120,20 @@ def _bad_line(content: bytes, name: str, film: int) -> InputError:
     return InputError(f"{name}: {shown!r}, below film {film}, is neither 'film:' nor 'user,rating,year-month-day'")
 
 
-def _well_formed(text: Bytes, starts: Ints, ends: Ints, n_heads: int) -> bool:
+def _well_formed(text: Bytes, starts: Ints, ends: Ints, digits: Ints) -> bool:
     """Whether each rating has commas, hyphens and sensible numbers in their places, and digits elsewhere."""
     length = ends - starts
     if len(length) and (length.min() < 14 or length.max() > 22):
         return False
+    if len(digits) and (digits.min() < 1 or digits.max() > 9):
+        return False
     commas = (text[ends - 11] == ord(",")) & (text[ends - 13] == ord(","))
     hyphens = (text[ends - 6] == ord("-")) & (text[ends - 3] == ord("-"))
     rating = text[ends - 12] - np.uint8(ord("1")) < 5
-    year, month = _digits(text, ends - 10, 4), _digits(text, ends - 5, 2)
-    dates = (year >= 1970) & (year < 2030) & (month >= 1) & (month <= 12)
+    year, month, day = _digits(text, ends - 10, 4), _digits(text, ends - 5, 2), _digits(text, ends - 2, 2)
+    dates = (year >= 1970) & (year < 2030) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     others = np.count_nonzero((text < ord("0")) | (text > ord("9")))
-    expected = 4 * len(ends) + n_heads + np.count_nonzero(text == ord("\n"))
+    expected = 4 * len(ends) + len(digits) + np.count_nonzero(text == ord("\n"))
     return bool(np.all(commas & hyphens & rating & dates) and others == expected)
 
 
@@ -164,7 +173,9 @@ def _blocks(files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[tuple[str, bytes
             waiting.append(piece)
             size += len(piece)
             if size >= BLOCK:
-                whole, _, rest = b"".join(waiting).rpartition(b"\n")
+                whole, end, rest = b"".join(waiting).rpartition(b"\n")
+                if not end and size > LONGEST:
+                    raise InputError(f"{name} has no lines of text in it")
                 yield _range(first, last), whole + b"\n"
                 waiting, size, first = [rest], len(rest), name
         waiting.append(b"\n")  # between two files, should the first not end in one
@@ -176,21 +187,22 @@ def _range(first: str, last: str) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _files(path: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
     """The files of ratings, in order of their names, and of titles, in a folder or an archive."""
     if path.name in ("training_set", PACKED):
         yield from _titles_beside(path)
     if path.is_dir():
         yield from _in_folder(path)
-    elif path.suffix == ".zip":
-        with open_zip(path) as archive:
+    elif path.suffix.lower() == ".zip":
+        with archives.open_zip(path) as archive:
             for inner in sorted(archive.namelist()):
                 if _wanted(inner):
                     with archive.open(inner) as file:
                         yield Path(inner).name, file
     elif path.name.endswith((".tar", ".tar.gz", ".tgz")):
-        with path.open("rb") as file:
-            yield from _in_tar(file)
+        packed = archives.head(path, 2) == archives.GZIP
+        with gzip.open(path) if packed else path.open("rb") as file:
+            yield from _in_tar(cast("IO[bytes]", file))
     elif _wanted(path.name):
         with path.open("rb") as file:
             yield path.name, file
@@ -199,7 +211,7 @@ def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _in_folder(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    names = sorted(p for p in path.rglob("*.*") if _wanted(p.name))
+    names = sorted(p for p in path.rglob("*.*") if _wanted(p.name) and p.is_file())
     packed = [] if any(RATINGS.fullmatch(p.name) for p in names) else sorted(path.rglob(PACKED))[:1]
     for each in names + packed:
         with each.open("rb") as file:
@@ -217,8 +229,9 @@ def _titles_beside(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
-    """In the order of the archive, which is read once from front to back."""
-    with tarfile.open(fileobj=archive, mode="r|*") as tar:
+    """In the order of the archive, which is read once from front to back, to its very end."""
+    stream = _Stream(archive)
+    with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
         for item in tar:
             name = Path(item.name).name
             file = tar.extractfile(item) if item.isfile() else None
@@ -226,13 +239,24 @@ def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
                 yield from _in_tar(file)
             elif file is not None and _wanted(name):
                 yield name, file
+    while stream.read(BLOCK):
+        pass
+    if stream.last != bytes(TAIL):
+        raise tarfile.ReadError("it does not end as it should")
+
+
+class _Stream:
+    """A file, and what was last read of it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.last = file, b""
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self.last = (self.last + data[-TAIL:])[-TAIL:]
+        return data
 
 
 def _wanted(inner: str) -> bool:
     name = inner.rsplit("/", 1)[-1]
     return bool(RATINGS.fullmatch(name) or TITLES.fullmatch(name))
-
-
-def _ratings(inner: str) -> bool:
-    name = inner.rsplit("/", 1)[-1]
-    return name == PACKED or RATINGS.fullmatch(name) is not None

@@ -286,8 +286,7 @@ class Observations:
         """The (row id, column id) of every stored entry: what `predict` takes."""
         rows, cols, _ = self.coo()
         row_ids, col_ids = self.row_index.ids[rows], self.col_index.ids[cols]
-        dtype = row_ids.dtype if row_ids.dtype == col_ids.dtype else np.dtype(object)
-        out = np.empty((self.nnz, 2), dtype=dtype)
+        out = np.empty((self.nnz, 2), row_ids.dtype if row_ids.dtype == col_ids.dtype else np.dtype(object))
         out[:, 0], out[:, 1] = row_ids, col_ids
         return out
 
@@ -308,20 +307,20 @@ class Observations:
             _pattern={},
         )
 
-    def parted(self, held: NDArray[np.int64]) -> tuple[Observations, Observations]:
-        """All entries but those with these positions in row order, and those.
+    def parted(self, held: NDArray[Any]) -> tuple[Observations, Observations]:
+        """All entries but those with these positions (or this mask) in row order, and those.
 
         What is left of a store is a store too: a copy beside it, which is removed when it is no longer in use.
         """
-        held = np.unique(held)
-        if not 0 < len(held) < self.nnz:
-            raise InputError("this selection leaves no observations")
-        if self.store is None:
+        from accams.data import parts
+
+        held = np.unique(np.flatnonzero(held) if held.dtype == bool else held)
+        if not 0 < len(held) < self.nnz or not 0 <= held[0] <= held[-1] < self.nnz:
+            raise InputError(f"positions must be some, and not all, of 0 .. {self.nnz - 1}")
+        if self.store is None or not parts.can_part(self.store):
             mask = np.ones(self.nnz, dtype=bool)
             mask[held] = False
             return self.select(mask), self.select(~mask)
-        from accams.data import parts
-
         rest, taken = parts.parted(self.store, held)
         ids = {"row_index": self.row_index, "col_index": self.col_index}
         return replace(self, **{**rest, **ids}), replace(self, **taken)
@@ -339,8 +338,8 @@ class Observations:
     @property
     def nbytes(self) -> int:
         """Bytes held: values, both orders, weights (ids and times not counted)."""
-        arrays = [self.row_starts, self.cols, self.stored_values, self.stored_weights, *self._by_column()]
-        return sum(a.nbytes for a in arrays if a is not None)
+        parts = self.row_starts, self.cols, self.stored_values, self.stored_weights, *self._by_column()
+        return sum(a.nbytes for a in parts if a is not None)
 
     def __repr__(self) -> str:
         m, n = self.shape

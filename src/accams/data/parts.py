@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,16 +27,34 @@ ORDERS = ("row_starts", ("cols", "values", "weights", "times")), ("col_starts", 
 class Scratch:
     """A folder beside a store, where large files have room (elsewhere if that is not allowed), for a while.
 
-    It is removed when nobody has this object any more.
+    It is removed when nobody in this process has this object any more; whoever may read the store may read it.
     """
 
     def __init__(self, beside: Path) -> None:
         try:
             made = tempfile.mkdtemp(prefix=f".{beside.name.lstrip('.')}-", dir=beside.resolve().parent)
         except OSError:
-            made = tempfile.mkdtemp(prefix="accams-")
+            made = tempfile.mkdtemp(prefix=".accams-")
         self.path = Path(made)
-        self.remove = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        self.remove = weakref.finalize(self, _removed, made, os.getpid())
+        with suppress(OSError):
+            shutil.copymode(beside, made)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Scratch:
+        return self  # the folder is there for both
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()  # and not for other processes
+
+
+def _removed(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # not by those that it has started
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def can_part(source: Path) -> bool:
+    """Whether the store is still there, and mapped files can be removed."""
+    return store.is_store(source) and os.name != "nt"
 
 
 def parted(source: Path, held: Positions) -> tuple[Fields, Fields]:
@@ -83,10 +103,13 @@ def _by_column(arrays: Arrays, held: Positions) -> Positions:
         store.let_go(arrays["cols"])
     order = np.lexsort((rows, cols))
     rows, cols = rows[order].astype(arrays["rows"].dtype), cols[order]
-    found = np.empty(len(held), np.int64)
+    found, done = np.empty(len(held), np.int64), 0
     for first, last in pairwise([*np.flatnonzero(np.diff(cols, prepend=-1)).tolist(), len(cols)]):
         lo, hi = arrays["col_starts"][cols[first]], arrays["col_starts"][cols[first] + 1]
         found[first:last] = lo + np.searchsorted(arrays["rows"][lo:hi], rows[first:last])
+        if hi - done > BLOCK:
+            store.let_go(arrays["rows"])
+            done = hi
     store.let_go(arrays["rows"])
     return found
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from accams.data.memory import DISK_AHEAD, DISK_BLOCK
 from accams.data.parts import Scratch
-from accams.data.store import HEADER
+from accams.data.store import HEADER, is_store
 from accams.data.weights import to_ticks
 from accams.engine.base import Engine
 from accams.engine.residual import NONE, ResidualState, Shift
@@ -107,6 +107,8 @@ class DiskEngine(Engine):
             raise InputError(
                 "engine='disk' takes a store: make one with accams ingest, and fit it, or what Observations.open gives"
             )
+        if not is_store(folder):
+            raise InputError(f"the store {folder} is no longer there: open it again where it is now")
         if not hasattr(os, "preadv"):
             raise InputError("engine='disk' needs Linux or macOS: use engine='cpu'")
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="accams-disk")

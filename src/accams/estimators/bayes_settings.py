@@ -21,6 +21,7 @@ from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.early import MOST as MOST_VALIDATION
 from accams.fit.keys import seed_of
 from accams.fit.priors import Priors
+from accams.fit.running import BLOCKS
 from accams.fit.sample import Plan
 from accams.threads import available_cores
 
@@ -345,14 +346,17 @@ def _streamed(
 ) -> int:
     """Bytes of a fit whose ratings stay on disk."""
     shape, nnz = observations.shape, observations.nnz
-    held = held_out_size(nnz) if setup.calibrated else 0
-    held += min(int(model.validation_fraction * nnz), MOST_VALIDATION) if model.early_stopping else 0
+    held = held_out_size(nnz) * (48 + 40 * n_chains) if setup.calibrated else 0  # places, and what chains say of them
+    if model.early_stopping:
+        watched = min(int(model.validation_fraction * nnz), MOST_VALIDATION)
+        held += watched * (64 + 16 * (BLOCKS + 2) * model.n_chains)
     longest = max(int(observations.counts(axis).max()) for axis in (0, 1))
-    rows = 12 * max(0, longest - DISK_BLOCK) * (available_cores() + DISK_AHEAD)  # a row is read as a whole
+    room = n_chains * (max(1, available_cores() // n_chains) + DISK_AHEAD)
+    rows = 12 * max(0, longest - DISK_BLOCK) * room  # a row is read as a whole
     need = memory_estimate(
         shape, nnz, n_stencils=len(setup.priors.shapes), n_clusters=k, n_chains=n_chains, engine="disk"
     )
-    return need + rows + held * (48 + 40 * n_chains)  # their places, and what chains say of them
+    return need + rows + held
 
 
 def _memory_of_machine() -> float:

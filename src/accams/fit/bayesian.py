@@ -112,7 +112,7 @@ def fit(
         if found is not None and setup.plan.visits is None:
             chains.continue_from(_nearest(warm, found.sigma2))
             chains.set_sigma2(found.sigma2)
-            warm.clear()
+        warm.clear()
         state = begin(chains, observations, setup, found, asked, validation, began)
         if saving.resume is not None:
             found = checkpoint.restore(saving.resume, state, *checkpoint.read(saving.resume))

@@ -56,7 +56,7 @@ def _start(ray: Any, **how: Any) -> None:
         _knock(where)
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **how)
     except Exception as error:
-        if any("AuthToken" in line for line in format_exception(error)):
+        if any("authentication token" in line.lower() for line in format_exception(error)):
             raise InputError(
                 f"the Ray cluster at {where} asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where "
                 "~/.ray/auth_token is not the one of the cluster"

@@ -58,6 +58,12 @@ def cuts(starts: NDArray[np.int64], pieces: int) -> list[Range]:
 
 def from_store(path: Path, stamp: int, axis: int, first: int, last: int) -> Piece:
     """A piece of a store, whose files are mapped; the store must be the one with this stamp."""
+    if not store.is_store(path) and path.name.startswith("."):
+        raise InputError(
+            f"what is left of the store after holding some ratings out ({path}) is not to be seen from "
+            f"{gethostname()}: put the store on a disk that all machines share and that can be written to, or hold "
+            "nothing out (noise='sampled' or a number, no early stopping, --test 0)"
+        )
     if not store.is_store(path):
         raise InputError(
             f"the store {path} is not to be seen from {gethostname()}: put it where every machine of the cluster "
