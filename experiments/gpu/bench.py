@@ -9,6 +9,7 @@ time limit, the same command goes on. At the end (or with --report) everything t
                 with kernels that may have to be compiled, then with those that were kept on disk, three times
     netflix-cpu the same by the cpu engine, for three sweeps
     noise       the same with fewer and as many stencils and a million ratings held out: is the planted noise found?
+    calibrated  and by the default of BayesianACCAMS, which calibrates it?
     grid        1 and 10 million ratings, k = 10, 16, 32, s = 50, 125, on both engines
     ml-1m       test error on MovieLens 1M by both engines, three seeds
 
@@ -74,6 +75,17 @@ def noise(obs: Observations, s: int) -> dict[str, Any]:
     return fitted(part, "cuda", 10, s, 130, 30, held)
 
 
+def calibrated(obs: Observations, s: int) -> dict[str, Any]:
+    """What calibrating the noise (the default of BayesianACCAMS) finds, with eight chains on the GPU."""
+    settings = {**PAPER, "noise": "calibrated", "n_sub": 1}
+    began = perf_counter()
+    model = BayesianACCAMS(s, 10, engine="cuda", n_sweeps=20, n_burn_in=10, **settings).fit(obs)
+    found = model.calibration_
+    assert found is not None
+    return {"s": s, "seconds": perf_counter() - began, "estimate": float(np.sqrt(found.estimate)), "noise": found.noise,
+            "sigma": float(np.sqrt(found.sigma2))}  # fmt: skip
+
+
 def fitted(
     obs: Observations, engine: str, k: int, s: int, sweeps: int, burn_in: int, held: Observations | None = None
 ) -> dict[str, Any]:
@@ -122,6 +134,8 @@ def runs(cache: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "netflix-cpu", lambda: fitted(planted("100M", cache), "cpu", 10, 125, 3, 0)
     for s in (20, 30, 50, 125):
         yield f"noise-{s:03d}", lambda s=s: noise(planted("100M", cache), s)
+    for s in (20, 50):
+        yield f"calibrated-{s:03d}", lambda s=s: calibrated(planted("100M", cache), s)
     for seed in range(3):
         for engine in ("cuda", "cpu"):
             yield f"ml-1m-{engine}-{seed}", lambda seed=seed, engine=engine: ml_1m(seed, engine)

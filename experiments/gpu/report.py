@@ -18,7 +18,7 @@ NETFLIX = {
 def report(folder: Path) -> str:
     """Everything that is in the folder."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    parts = [_stages(found), _netflix(found), _noise(found), _grid(found), _movielens(found)]
+    parts = [_stages(found), _netflix(found), _noise(found), _calibrated(found), _grid(found), _movielens(found)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -71,6 +71,22 @@ def _noise(found: dict[str, Any]) -> str:
     return (
         table(["stencils", f"noise as sampled ({NOISE} planted)", "RMSE of a million held out"], rows) if rows else ""
     )
+
+
+def _calibrated(found: dict[str, Any]) -> str:
+    rows = [
+        [run["s"], f"{run['estimate']:.4f} ({run['estimate'] / NOISE - 1:+.1%})", f"{run['noise']:.4f}",
+         f"{run['sigma']:.4f}", f"{run['seconds']:.0f}"]
+        for name, run in found.items() if name.startswith("calibrated-")
+    ]  # fmt: skip
+    head = [
+        "stencils",
+        f"noise by its direct estimate ({NOISE} planted)",
+        "of a prediction",
+        "of the sampler",
+        "fit, s",
+    ]
+    return table(head, rows) if rows else ""
 
 
 def _grid(found: dict[str, Any]) -> str:
