@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import os
 import secrets
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,21 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("ACCAMS_DATA", raising=False)
     monkeypatch.setenv("ACCAMS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Folders that were made for a while, none of which can be made beside a store."""
+    made, original = list[str](), tempfile.mkdtemp
+
+    def refused(*args: Any, **more: Any) -> str:
+        if "dir" in more:
+            raise PermissionError("no")
+        made.append(original(*args, **more))
+        return made[-1]
+
+    monkeypatch.setattr("accams.data.parts.tempfile.mkdtemp", refused)
+    return made
 
 
 @pytest.fixture

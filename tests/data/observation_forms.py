@@ -57,3 +57,17 @@ def matrices(draw: st.DrawFn) -> np.ndarray:
     cell = st.sampled_from([NAN, NAN, 0.0, 1.0, -2.5, 4.0])
     cells = draw(st.lists(cell, min_size=m * n, max_size=m * n).filter(lambda x: not np.isnan(x).all()))
     return np.array(cells).reshape(m, n)
+
+
+def assert_same_cells(found: Observations, right: Observations) -> None:
+    """The same arrays of the same types, and the same ids."""
+    for name in ("row_starts", "cols", "stored_values", "stored_weights", "times", "col_starts", "rows"):
+        one, other = getattr(found, name), getattr(right, name)
+        assert (one is None) == (other is None), name
+        if one is not None:
+            assert one.dtype == other.dtype, name
+            assert np.array_equal(one, other), name
+    assert (found.shape, found.weight_step, found.blank_weight) == (right.shape, right.weight_step, right.blank_weight)
+    for mine, theirs in ((found.row_index, right.row_index), (found.col_index, right.col_index)):
+        assert mine == theirs
+        assert mine.ids.dtype == theirs.ids.dtype

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from observation_forms import assert_same_cells
 
 from accams import ACCAMS, InputError, Observations
 from accams.data import parts, splits, store
@@ -35,18 +36,10 @@ def ratings(size: int, seed: int, weighted: bool = False, timed: bool = False) -
 
 
 def assert_same(found: Observations, right: Observations) -> None:
-    for name in ("row_starts", "cols", "stored_values", "stored_weights", "times", "col_starts", "rows"):
-        one, other = getattr(found, name), getattr(right, name)
-        assert (one is None) == (other is None), name
-        if one is not None:
-            assert one.dtype == other.dtype, name
-            assert np.array_equal(one, other), name
-    assert (found.weight_step, found.blank_weight) == (right.weight_step, right.blank_weight)
+    assert_same_cells(found, right)
     assert (found.mean(), found.value_range, found.total_weight()) == (
         right.mean(), right.value_range, right.total_weight()
     )  # fmt: skip
-    assert found.row_index == right.row_index
-    assert found.col_index == right.col_index
 
 
 @given(
@@ -142,22 +135,13 @@ def test_no_room_for_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
-def test_where_nothing_can_be_written_beside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_can_be_written_beside_the_store(tmp_path: Path, made_elsewhere: list[str]) -> None:
     ratings(100, 0).to_store(tmp_path / "s")
-    made, original = list[str](), parts.tempfile.mkdtemp
-
-    def refused(*args: Any, **more: Any) -> str:
-        if "dir" in more:
-            raise PermissionError("no")
-        made.append(original(*args, **more))
-        return made[-1]
-
-    monkeypatch.setattr(parts.tempfile, "mkdtemp", refused)
     rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
-    assert rest.store == Path(made[0])
+    assert rest.store == Path(made_elsewhere[0])
     del rest
     gc.collect()
-    assert not Path(made[0]).exists()
+    assert not Path(made_elsewhere[0]).exists()
 
 
 def test_positions_of_many_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

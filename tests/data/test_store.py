@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from observation_forms import assert_same_cells
 
 from accams import BayesianACCAMS, InputError, Observations
 from accams.data import ingest as ingesting
@@ -47,19 +48,6 @@ def table(size: int = 300, ids: str = "whole", more: Sequence[str] = (), seed: i
     return found
 
 
-def assert_same(found: Observations, right: Observations) -> None:
-    for name in ("row_starts", "cols", "stored_values", "stored_weights", "times", "col_starts", "rows"):
-        one, other = getattr(found, name), getattr(right, name)
-        assert (one is None) == (other is None), name
-        if one is not None:
-            assert one.dtype == other.dtype, name
-            assert np.array_equal(one, other), name
-    assert (found.shape, found.weight_step, found.blank_weight) == (right.shape, right.weight_step, right.blank_weight)
-    for mine, theirs in ((found.row_index, right.row_index), (found.col_index, right.col_index)):
-        assert mine == theirs
-        assert mine.ids.dtype == theirs.ids.dtype
-
-
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
 @pytest.mark.parametrize("ids", ["whole", "text"])
 @pytest.mark.parametrize("more", [[], ["weight", "time"]])
@@ -70,7 +58,7 @@ def test_it_holds_what_the_file_holds(kind: str, ids: str, more: list[str], tmp_
     ingest([source], tmp_path / "ratings.store", names)
     right = Observations.from_file(source, weight=names["weight"])
     found = Observations.open(tmp_path / "ratings.store")
-    assert_same(found, right)
+    assert_same_cells(found, right)
     values = np.load(tmp_path / "ratings.store" / "col_values.npy")
     starts, rows = right.row_starts, np.repeat(np.arange(right.shape[0]), np.diff(right.row_starts))
     assert starts[-1] == len(values)
@@ -95,7 +83,7 @@ def test_several_files_are_one_table(tmp_path: Path) -> None:
         data.iloc[p::3].to_csv(path, index=False, header=True)
     data.to_csv(tmp_path / "all.csv", index=False)
     ingest(paths, tmp_path / "s", NAMES)
-    assert_same(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "all.csv"))
+    assert_same_cells(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "all.csv"))
 
 
 @pytest.mark.parametrize("duplicates", ["mean", "last", "sum"])
@@ -106,14 +94,16 @@ def test_pairs_that_come_twice(duplicates: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="come together more than once"):
         ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, duplicates)
-    assert_same(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "a.csv", duplicates=duplicates))
+    assert_same_cells(
+        Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "a.csv", duplicates=duplicates)
+    )
 
 
 def test_observed_zeros(tmp_path: Path) -> None:
     table()[["user", "item"]].to_csv(tmp_path / "a.csv", index=False)
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, blanks=0.25)
     right = Observations.from_file(tmp_path / "a.csv", zeros="observed", zero_weight=0.25)
-    assert_same(Observations.open(tmp_path / "s"), right)
+    assert_same_cells(Observations.open(tmp_path / "s"), right)
 
 
 def test_a_fit_takes_a_store_like_a_file(tmp_path: Path) -> None:
@@ -172,7 +162,7 @@ def test_a_run_that_was_stopped_goes_on(at: str, tmp_path: Path, monkeypatch: py
     ingest(paths, tmp_path / "s", NAMES)
     assert len(read) == {"reading 2 of 2": 1, "sorting": 0, "by row": 0, "by column": 0}[at]
     data.to_csv(tmp_path / "all.csv", index=False)
-    assert_same(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "all.csv"))
+    assert_same_cells(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "all.csv"))
 
 
 def test_other_sources_begin_anew(tmp_path: Path) -> None:
@@ -185,7 +175,7 @@ def test_other_sources_begin_anew(tmp_path: Path) -> None:
         ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, told=stop)
     table(200, seed=2).to_csv(tmp_path / "a.csv", index=False)
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
-    assert_same(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "a.csv"))
+    assert_same_cells(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "a.csv"))
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +254,7 @@ def test_bad_sources(tmp_path: Path) -> None:
 def same_as_from_file(source: Path, store_path: Path, names: dict[str, str | None] = NAMES) -> Observations:
     ingest([source], store_path, names)
     right = Observations.from_file(source, weight=names["weight"])
-    assert_same(Observations.open(store_path), right)
+    assert_same_cells(Observations.open(store_path), right)
     return right
 
 

@@ -6,6 +6,7 @@ import pickle
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -327,3 +328,11 @@ class EstimatorTests(InputTests):
         monkeypatch.setattr("accams.estimators.progress.PATIENCE", 60.0)
         self.make(verbose="auto").fit(MATRIX)
         assert capsys.readouterr().err == ""
+
+    def test_with_many_entries_the_progress_bar_is_there_at_once(self, capsys: Any, monkeypatch: Any) -> None:
+        monkeypatch.setattr("accams.estimators.progress.MANY", 2)
+        monkeypatch.setattr("accams.engine.choose.Grid.of", stopped := Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            self.make(verbose=True).fit(MATRIX)
+        assert stopped.called
+        assert "fitting" in capsys.readouterr().err

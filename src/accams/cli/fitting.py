@@ -17,6 +17,7 @@ from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.encoding import decoded
+from accams.estimators.progress import ProgressBar
 from accams.fit import checkpoint
 
 Estimator = ACCAMS | BayesianACCAMS
@@ -74,7 +75,8 @@ def fit_file(job: Job, estimator: Estimator) -> None:
     observations = Observations.from_file(job.data, **job.reading)
     if not job.quiet:
         out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False)
-    training, held_out = _split(observations, job.test, estimator.random_state)
+    with ProgressBar(False if job.quiet else "auto", "holding out", observations.nnz if job.test else 0):
+        training, held_out = _split(observations, job.test, estimator.random_state)
     began, before = perf_counter(), _written(saved)
     with warnings.catch_warnings(record=True) as caught:
         _fit(estimator, training, job.resume)

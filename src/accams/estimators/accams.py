@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from accams.data.observations import Observations
-from accams.engine.base import State
+from accams.engine.base import Engine, State
 from accams.engine.choose import make_engine
 from accams.estimators import checks
 from accams.estimators.base import StencilEstimator
@@ -243,42 +243,46 @@ class ACCAMS(StencilEstimator):
 
     def _search(self, observations: Observations, settings: Settings) -> tuple[Outcome, list[Step]]:
         """The stencils that predict held-out entries best, and what was tried."""
-        training, held_out = validation_split(observations, self.validation_fraction, settings.seed)
+        with ProgressBar(self.verbose, "holding out", observations.nnz):
+            training, held_out = validation_split(observations, self.validation_fraction, settings.seed)
         bounds = None if self.clip is False else observations.value_range if self.clip is True else self.clip
         early = EarlyStopping(HeldOut(held_out, bounds), self.patience)
         outcome = self._run(training, replace(settings, n_relearn=0), early)
         return outcome.first(early.n_stencils), early.history
 
     def _run(self, observations: Observations, settings: Settings, early: EarlyStopping | None = None) -> Outcome:
-        shapes = settings.shapes
-        threads, shards = self.n_threads, self.n_shards
-        engine = make_engine(observations, self.engine, len(shapes), threads, shapes=shapes, n_shards=shards)
-        told, stopped, planned = 0, False, len(shapes) * (1 + settings.n_relearn)
-        try:
-            state = engine.new_state()
-            if early is not None:
-                early.begin(state)
-            with ProgressBar(self.verbose, "fitting" if early is None else "choosing") as bar:
+        what = "fitting" if early is None else "choosing"
+        with ProgressBar(self.verbose, what, observations.nnz) as bar:
+            shapes, threads, shards = settings.shapes, self.n_threads, self.n_shards
+            engine = make_engine(observations, self.engine, len(shapes), threads, shapes=shapes, n_shards=shards)
+            try:
+                return self._fitted(engine, settings, early, bar)
+            finally:
+                engine.close()
 
-                def watch(state: State, step: Step) -> bool:
-                    nonlocal told, stopped
-                    stop = early is not None and early(state, step)
-                    shown = early.history[-1] if early is not None else step
-                    bar.update(shown, 1 + settings.n_relearn)
-                    stopped = any([stop, *(checks.is_true(callback(shown)) for callback in self.callbacks or ())])
-                    told += 1
-                    return stopped
+    def _fitted(self, engine: Engine, settings: Settings, early: EarlyStopping | None, bar: ProgressBar) -> Outcome:
+        told, stopped, planned = 0, False, len(settings.shapes) * (1 + settings.n_relearn)
+        state = engine.new_state()
+        if early is not None:
+            early.begin(state)
 
-                steps = backfit(state, settings, watch)
-                interrupted = not stopped and told < planned
-                if self.refit and steps and early is None and not interrupted:
-                    try:
-                        steps[-1] = replace(steps[-1], rmse=_refitted_rmse(state, self.shrinkage))
-                    except KeyboardInterrupt:
-                        interrupted = True
-            return Outcome(state.stencils(), steps, engine.name, interrupted)
-        finally:
-            engine.close()
+        def watch(state: State, step: Step) -> bool:
+            nonlocal told, stopped
+            stop = early is not None and early(state, step)
+            shown = early.history[-1] if early is not None else step
+            bar.update(shown, 1 + settings.n_relearn)
+            stopped = any([stop, *(checks.is_true(callback(shown)) for callback in self.callbacks or ())])
+            told += 1
+            return stopped
+
+        steps = backfit(state, settings, watch)
+        interrupted = not stopped and told < planned
+        if self.refit and steps and early is None and not interrupted:
+            try:
+                steps[-1] = replace(steps[-1], rmse=_refitted_rmse(state, self.shrinkage))
+            except KeyboardInterrupt:
+                interrupted = True
+        return Outcome(state.stencils(), steps, engine.name, interrupted)
 
     def _check_parameters(self) -> None:
         for name in ("n_stencils", "n_relearn"):

@@ -19,10 +19,11 @@ from accams.fit.bayesian import Saving, Setup
 from accams.fit.calibrate import N_CHAINS, held_out_size
 from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.early import MOST as MOST_VALIDATION
+from accams.fit.early import validation_split
 from accams.fit.keys import seed_of
 from accams.fit.priors import Priors
-from accams.fit.running import BLOCKS
-from accams.fit.sample import Plan
+from accams.fit.running import BLOCKS, Running
+from accams.fit.sample import Plan, Watched
 from accams.threads import available_cores
 
 if TYPE_CHECKING:
@@ -292,6 +293,16 @@ def _check_path(name: str, value: Any) -> None:
 
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
+
+
+def parts_of(model: BayesianACCAMS, observations: Observations, seed: int) -> tuple[Observations, Watched | None]:
+    """What is fitted, and what is held out to end early."""
+    if not model.early_stopping:
+        return observations, None
+    training, held_out = validation_split(observations, model.validation_fraction, seed)
+    rows, cols, values = held_out.coo()
+    clip = observations.value_range if model.clip is True else model.clip or (-np.inf, np.inf)
+    return training, Watched(Running(rows, cols), values, held_out.weights, clip)
 
 
 def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setup) -> Setup:

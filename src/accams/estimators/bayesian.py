@@ -13,13 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from accams.data.observations import Observations
 from accams.estimators import checks
 from accams.estimators.base import StencilEstimator
-from accams.estimators.bayes_settings import check, saving_of, seed_for, setup_of, within_memory
+from accams.estimators.bayes_settings import check, parts_of, saving_of, seed_for, setup_of, within_memory
 from accams.estimators.inputs import known_positions, observations_of, pairs_of
 from accams.estimators.progress import ProgressBar
 from accams.fit.bayesian import Fitted, fit
-from accams.fit.early import validation_split
-from accams.fit.running import Running
-from accams.fit.sample import Cells, Sweep, Watched
+from accams.fit.sample import Cells, Sweep
 from accams.model.codes import Codes
 from accams.model.draws import pack, unpack
 from accams.model.posterior import Posterior
@@ -287,19 +285,14 @@ class BayesianACCAMS(StencilEstimator):
         setup = setup_of(self, observations, seed)
         setup = within_memory(self, observations, setup)
         cells, asked = self._cells(predict_at, observations)
-        training, validation = observations, None
-        if self.early_stopping:
-            training, held_out = validation_split(observations, self.validation_fraction, seed)
-            rows, cols, values = held_out.coo()
-            clip = observations.value_range if self.clip is True else self.clip or (-np.inf, np.inf)
-            validation = Watched(Running(rows, cols), values, held_out.weights, clip)
-        with ProgressBar(self.verbose) as bar:
+        with ProgressBar(self.verbose, entries=observations.nnz) as bar:
 
             def watch(sweep: Sweep) -> bool:
                 bar.update_sweep(sweep)
                 answers = [checks.is_true(callback(sweep)) for callback in self.callbacks or ()]  # all of them are told
                 return any(answers)
 
+            training, validation = parts_of(self, observations, seed)
             fitted = fit(training, setup, asked, validation, watch, saving_of(self, observations, resume, seed))
         self._keep_input(X, y, observations)
         self._keep(fitted)

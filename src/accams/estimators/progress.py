@@ -10,6 +10,7 @@ from accams.fit.sample import Sweep
 from accams.fit.search import Round
 
 PATIENCE = 2.0  # seconds before a bar is worth showing
+MANY = 5_000_000  # entries with which everything takes longer
 
 
 class ProgressBar:
@@ -23,15 +24,19 @@ class ProgressBar:
         terminal.
     what : str
         The first word of the line.
+    entries : int
+        Of the data; with many, it is shown from the beginning, since the first step will take its time.
     """
 
-    def __init__(self, show: bool | str = "auto", what: str = "fitting") -> None:
+    def __init__(self, show: bool | str = "auto", what: str = "fitting", entries: int = 0) -> None:
         self.show: bool | str = "auto" if isinstance(show, str) else bool(show)
-        self.what = what
+        self.what, self.entries = what, entries
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> ProgressBar:
+        if self.entries >= MANY:
+            self.begin()
         return self
 
     def __exit__(
