@@ -202,12 +202,13 @@ def test_copies_and_stores_that_are_gone(tmp_path: Path) -> None:
         ACCAMS(1, 2, engine="disk", verbose=False).fit(whole)
 
 
-def test_whoever_may_read_the_store_may_read_what_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "right"), [(0o750, 0o750), (0o555, 0o755)])
+def test_whoever_may_read_the_store_may_read_what_is_left(tmp_path: Path, mode: int, right: int) -> None:
     ratings(100, 0).to_store(tmp_path / "s")
-    (tmp_path / "s").chmod(0o750)
+    (tmp_path / "s").chmod(mode)
     rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
     assert rest.store is not None
-    assert rest.store.stat().st_mode & 0o777 == 0o750
+    assert rest.store.stat().st_mode & 0o777 == right
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

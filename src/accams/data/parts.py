@@ -38,7 +38,7 @@ class Scratch:
         self.path = Path(made)
         self.remove = weakref.finalize(self, _removed, made, os.getpid())
         with suppress(OSError):
-            shutil.copymode(beside, made)
+            self.path.chmod(beside.stat().st_mode & 0o777 | 0o700)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Scratch:
         return self  # the folder is there for both
