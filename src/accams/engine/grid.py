@@ -67,7 +67,8 @@ class Grid:
     def weight_ticks(self, observations: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
         """The weights of observations that have some, in steps; all of them, or those of first .. last."""
         assert observations.stored_weights is not None
-        stored = observations.stored_weights[first:last]
+        stored = observations.stored_weights
+        stored = stored if (first, last) == (0, None) else stored[first:last]
         if self.weight_step == observations.weight_step:
             return stored
         return to_ticks(stored, self.weight_step / observations.weight_step)
