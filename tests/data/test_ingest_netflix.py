@@ -140,7 +140,7 @@ def damaged(name: str, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["zip", "csv", "between films", "header", "film", "gz checksum", "gz cut"])
 def test_archives_that_are_not_whole(name: str, tmp_path: Path) -> None:
     """Nothing is made of them, and nothing is left behind."""
-    with pytest.raises(InputError, match=r"is damaged( or|,) cut off"):
+    with pytest.raises(InputError, match="is damaged or cut off: get it again"):
         ingest([damaged(name, tmp_path)], tmp_path / "s", NAMES)
     assert not list(tmp_path.glob("s*"))
 
@@ -188,3 +188,14 @@ def test_a_file_without_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     write_zip(tmp_path / "a.zip", {"mv_1.txt": b"1:\n6,3,2004-02-29\n" + b"1" * 10**6})
     with pytest.raises(InputError, match=r"mv_1\.txt has no lines of text in it"):
         ingest([tmp_path / "a.zip"], tmp_path / "s", NAMES)
+
+
+@pytest.mark.parametrize("form", ["folder"], indirect=True)
+def test_files_that_may_not_be_read(form: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*args: Any) -> None:
+        raise PermissionError(13, "Permission denied", "mv_0000003.txt")
+
+    monkeypatch.setattr(files, "parse", refused)  # root may read everything
+    with pytest.raises(InputError, match=r"given cannot be opened: permission denied \(mv_0000003\.txt\)"):
+        ingest(form, tmp_path / "s", NAMES)
+    assert not list(tmp_path.glob("s*"))

@@ -62,17 +62,24 @@ def open_file(path: Path) -> Iterator[DataFile]:
     name = found.name if member is None else f"{found.name}/{member}"
     with tempfile.TemporaryDirectory(prefix="accams-") as folder:
         scratch = Path(folder)
-        try:
+        with telling(name):
             plain, chosen = _unpack(found, member, name, scratch)
             name = f"{found.name}/{chosen}" if chosen else name
             file = DataFile(plain.absolute(), name, _format(plain, name), scratch)
-        except AccamsError:
-            raise
-        except PermissionError as error:
-            raise InputError(f"{name} cannot be opened: permission denied ({error.filename})") from None
-        except DAMAGE:
-            raise InputError(f"{name} is damaged or cut off: get it again") from None
         yield file
+
+
+@contextmanager
+def telling(name: str, damage: tuple[type[Exception], ...] = DAMAGE) -> Iterator[None]:
+    """Say in one sentence what is wrong with a file that cannot be read."""
+    try:
+        yield
+    except AccamsError:
+        raise
+    except PermissionError as error:
+        raise InputError(f"{name} cannot be opened: permission denied ({error.filename})") from None
+    except damage:
+        raise InputError(f"{name} is damaged or cut off: get it again") from None
 
 
 def head(path: Path, size: int = 1 << 16) -> bytes:

@@ -347,7 +347,7 @@ class _Work:
             raise OSError(28, str(error).splitlines()[0]) from None  # not the fault of the table
 
     def _take_netflix(self, number: int, path: Path, names: dict[str, str | None], what: str) -> None:
-        """Add the ratings of the Netflix Prize, some millions at a time."""
+        """Add the ratings of the Netflix Prize, some hundreds of thousands at a time."""
         given = [name for name in names.values() if name is not None]
         if given:
             raise InputError(f"{path} has the files of the Netflix Prize, which have no column {given[0]!r}")

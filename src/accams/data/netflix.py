@@ -65,7 +65,7 @@ def are_here(path: Path) -> bool:
 def lines_of(path: Path, titles: dict[int, str] | None = None) -> Iterator[Lines]:
     """All ratings, some hundreds of thousands at a time; titles of films that are there too are added to `titles`."""
     film, found = 0, False
-    try:
+    with archives.telling(str(path), DAMAGE):
         for name, content in _blocks(_files(path)):
             if not TITLES.fullmatch(name):
                 found, part = True, parse(content, name, film)
@@ -73,12 +73,6 @@ def lines_of(path: Path, titles: dict[int, str] | None = None) -> Iterator[Lines
                 yield part
             elif titles is not None:
                 titles |= _titles(content)
-    except AccamsError:
-        raise
-    except PermissionError as error:
-        raise InputError(f"{error.filename} cannot be read: permission denied") from None
-    except DAMAGE:
-        raise InputError(f"{path} is damaged, cut off or encrypted: get it again") from None
     if not found:
         raise InputError(f"{path} has no mv_*.txt or combined_data_*.txt in it")
 
