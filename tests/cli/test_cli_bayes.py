@@ -19,7 +19,7 @@ from command_line import FAST, done_well, invoked, process, refusal
 import accams
 from accams.data.splits import random_split
 from accams.fit.checkpoint import read
-from accams.fit.sample import Run
+from accams.fit.run import Run
 
 PAIRS = [("u0", "film 0"), ("u1", "film 0"), ("u2", "film 3"), ("nobody", "film 1")]
 

@@ -56,8 +56,8 @@ def test_parts_of_a_store(
     held = splits.some_positions(size, min(max(1, int(share * size)), size - 1), seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "BLOCK", block)
-        rest, taken = Observations.open(folder / "s").parted(held)
-    right = obs.parted(held)
+        rest, taken = Observations.open(folder / "s").split(held)
+    right = obs.split(held)
     assert_same(rest, right[0])
     assert_same(taken, right[1])
     assert taken.store is None
@@ -81,8 +81,8 @@ def assert_order(obs: Observations) -> None:
 
 def test_the_copy_is_removed_with_its_last_user(tmp_path: Path) -> None:
     ratings(100, 0).to_store(tmp_path / "s")
-    rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
-    again, _ = rest.parted(np.arange(5))
+    rest, _ = Observations.open(tmp_path / "s").split(np.arange(10))
+    again, _ = rest.split(np.arange(5))
     assert len(list(tmp_path.iterdir())) == 3
     del rest
     gc.collect()
@@ -118,7 +118,7 @@ def test_positions_that_cannot_be(tmp_path: Path, held: Any, mapped: bool) -> No
     obs = ratings(100, 0)
     obs.to_store(tmp_path / "s")
     with pytest.raises(InputError, match=r"positions must be some, and not all, of 0 \.\. 99"):
-        (Observations.open(tmp_path / "s") if mapped else obs).parted(held)
+        (Observations.open(tmp_path / "s") if mapped else obs).split(held)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
@@ -130,14 +130,14 @@ def test_no_room_for_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(store.Column, "append", full)
     with pytest.raises(InputError, match=r"there is no room in .* for a copy of .* \(No space left on device\): free"):
-        Observations.open(tmp_path / "s").parted(np.arange(10))
+        Observations.open(tmp_path / "s").split(np.arange(10))
     gc.collect()
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
 def test_where_nothing_can_be_written_beside_the_store(tmp_path: Path, made_elsewhere: list[str]) -> None:
     ratings(100, 0).to_store(tmp_path / "s")
-    rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
+    rest, _ = Observations.open(tmp_path / "s").split(np.arange(10))
     assert rest.store == Path(made_elsewhere[0])
     del rest
     gc.collect()
@@ -172,7 +172,7 @@ def test_a_mask_is_the_same_as_positions(tmp_path: Path) -> None:
     obs = ratings(100, 0)
     obs.to_store(tmp_path / "s")
     for each in (obs, Observations.open(tmp_path / "s")):
-        found, right = each.parted(np.arange(100) % 7 == 3), each.parted(np.arange(3, 100, 7))
+        found, right = each.split(np.arange(100) % 7 == 3), each.split(np.arange(3, 100, 7))
         for one, other in zip(found, right, strict=True):
             assert_same(one, other)
 
@@ -181,23 +181,23 @@ def test_copies_and_stores_that_are_gone(tmp_path: Path) -> None:
     """What is mapped stays; a copy keeps the folder, one of another process does without."""
     ratings(100, 0).to_store(tmp_path / "s")
     whole = Observations.open(tmp_path / "s")
-    rest, _ = whole.parted(np.arange(10))
+    rest, _ = whole.split(np.arange(10))
     unpickled, twin = pickle.loads(pickle.dumps(rest)), copy.deepcopy(rest)
-    right, right_held = rest.parted(np.arange(5))
+    right, right_held = rest.split(np.arange(5))
     folder = rest.store
     del rest
     gc.collect()
     assert folder is not None
     assert folder.is_dir()
-    assert_same(twin.parted(np.arange(5))[0], right)
+    assert_same(twin.split(np.arange(5))[0], right)
     del twin
     gc.collect()
     assert not folder.exists()
-    again, held = unpickled.parted(np.arange(5))
+    again, held = unpickled.split(np.arange(5))
     assert_same(again, right)
     assert_same(held, right_held)
     (tmp_path / "s").rename(tmp_path / "moved")
-    assert whole.parted(np.arange(10))[0].store is None
+    assert whole.split(np.arange(10))[0].store is None
     with pytest.raises(InputError, match=r"the store .* is no longer there: open it again where it is now"):
         ACCAMS(1, 2, engine="disk", verbose=False).fit(whole)
 
@@ -206,7 +206,7 @@ def test_copies_and_stores_that_are_gone(tmp_path: Path) -> None:
 def test_whoever_may_read_the_store_may_read_what_is_left(tmp_path: Path, mode: int, right: int) -> None:
     ratings(100, 0).to_store(tmp_path / "s")
     (tmp_path / "s").chmod(mode)
-    rest, _ = Observations.open(tmp_path / "s").parted(np.arange(10))
+    rest, _ = Observations.open(tmp_path / "s").split(np.arange(10))
     assert rest.store is not None
     assert rest.store.stat().st_mode & 0o777 == right
 
@@ -217,7 +217,7 @@ def test_a_process_that_was_started_meanwhile_leaves_the_copy(tmp_path: Path) ->
 import os, sys
 import numpy as np
 from accams import Observations
-rest, _ = Observations.open({str(tmp_path / "s")!r}).parted(np.arange(10))
+rest, _ = Observations.open({str(tmp_path / "s")!r}).split(np.arange(10))
 child = os.fork()
 if child == 0:
     sys.exit()

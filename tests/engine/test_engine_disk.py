@@ -108,9 +108,9 @@ def test_a_store_too_large_for_memory_is_streamed(
 def test_pages_are_let_go(data: Observations, tmp_path: Path) -> None:
     obs = Observations.open(tmp_path / "s")
     before = obs.stored_values.sum()
-    obs.let_go()
+    obs.release_pages()
     assert obs.stored_values.sum() == before
-    data.let_go()  # nothing to let go of
+    data.release_pages()  # nothing to let go of
 
 
 def test_what_cannot_be_streamed(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

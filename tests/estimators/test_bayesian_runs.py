@@ -13,7 +13,7 @@ from accams import Observations
 from accams.data.planted import planted_stencils
 from accams.fit import sample
 from accams.fit.early import validation_split
-from accams.fit.sample import Sweep
+from accams.fit.run import Sweep
 
 CELLS = PAIRS[::7]
 

@@ -116,7 +116,7 @@ def _split(observations: Observations, test: float, seed: Any) -> tuple[Observat
     size = min(int(observations.nnz * test), MOST_OF_A_STORE)
     if observations.store is None or size == 0:
         return random_split(observations, test, seed)
-    return observations.parted(some_positions(observations.nnz, size, seed))
+    return observations.split(some_positions(observations.nnz, size, seed))
 
 
 def _check_paths(job: Job, estimator: Estimator) -> Path | None:

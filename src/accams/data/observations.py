@@ -307,7 +307,7 @@ class Observations:
             _pattern={},
         )
 
-    def parted(self, held: NDArray[Any]) -> tuple[Observations, Observations]:
+    def split(self, held: NDArray[Any]) -> tuple[Observations, Observations]:
         """All entries but those with these positions (or this mask) in row order, and those.
 
         What is left of a store is a store too: a copy beside it, which is removed when it is no longer in use.
@@ -321,7 +321,7 @@ class Observations:
             mask = np.ones(self.nnz, dtype=bool)
             mask[held] = False
             return self.select(mask), self.select(~mask)
-        rest, taken = parts.parted(self.store, held)
+        rest, taken = parts.split(self.store, held)
         ids = {"row_index": self.row_index, "col_index": self.col_index}
         return replace(self, **{**rest, **ids}), replace(self, **taken)
 
@@ -357,12 +357,12 @@ class Observations:
         """The folder of the store, where they come from one."""
         return self._pattern.get("store")
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Let go of the memory of what was read of a store so far; it is read again when it is needed."""
         from accams.data import store
 
         if self.store is not None:
-            store.let_go(self.cols, self.stored_values, self.stored_weights, self.times, self.rows)
+            store.release_pages(self.cols, self.stored_values, self.stored_weights, self.times, self.rows)
 
     def to_store(self, path: str | Path) -> None:
         """Write a store, which `open` opens; `accams ingest` makes one of files that are larger than memory."""

@@ -57,7 +57,7 @@ def can_part(source: Path) -> bool:
     return store.is_store(source) and os.name != "nt"
 
 
-def parted(source: Path, held: Positions) -> tuple[Fields, Fields]:
+def split(source: Path, held: Positions) -> tuple[Fields, Fields]:
     """Fields of `Observations` of all entries but these, which are a store (without ids), and of these.
 
     `held` are positions in row order, ascending.
@@ -100,7 +100,7 @@ def _by_column(arrays: Arrays, held: Positions) -> Positions:
     for lo, hi in _blocks(len(arrays["cols"])):
         first, last = np.searchsorted(held, (lo, hi))
         cols[first:last] = arrays["cols"][held[first:last]]
-        store.let_go(arrays["cols"])
+        store.release_pages(arrays["cols"])
     order = np.lexsort((rows, cols))
     rows, cols = rows[order].astype(arrays["rows"].dtype), cols[order]
     found, done = np.empty(len(held), np.int64), 0
@@ -108,9 +108,9 @@ def _by_column(arrays: Arrays, held: Positions) -> Positions:
         lo, hi = arrays["col_starts"][cols[first]], arrays["col_starts"][cols[first] + 1]
         found[first:last] = lo + np.searchsorted(arrays["rows"][lo:hi], rows[first:last])
         if hi - done > BLOCK:
-            store.let_go(arrays["rows"])
+            store.release_pages(arrays["rows"])
             done = hi
-    store.let_go(arrays["rows"])
+    store.release_pages(arrays["rows"])
     return found
 
 
@@ -123,7 +123,7 @@ def _divided(array: NDArray[Any], held: Positions, path: Path) -> tuple[dict[str
         keep[held[first:last] - lo] = False
         column.append(array[lo:hi][keep])
         taken.append(array[lo:hi][~keep])
-        store.let_go(array)
+        store.release_pages(array)
     return column.close(), np.concatenate(taken)
 
 

@@ -45,7 +45,7 @@ def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -
     >>> train.nnz, test.nnz, test.shape
     (15, 5, (4, 5))
     """
-    return obs.parted(permutation_test_positions(obs.nnz, test, random_state))
+    return obs.split(permutation_test_positions(obs.nnz, test, random_state))
 
 
 def permutation_test_positions(n: int, test: float = 0.1, random_state: Seed = 0) -> Positions:
@@ -91,7 +91,7 @@ def k_fold(obs: Observations, k: int = 5, random_state: Seed = 0) -> Iterator[tu
     if not 2 <= k <= obs.nnz:
         raise InputError(f"k must be between 2 and the number of entries ({obs.nnz:,}), not {k}")
     folds = np.array_split(_permutation(obs.nnz, random_state), k)
-    return (obs.parted(fold) for fold in folds)
+    return (obs.split(fold) for fold in folds)
 
 
 def leave_out(
@@ -129,7 +129,7 @@ def leave_out(
     held = (place >= degree - n) & (degree >= n + min_train)
     if not held.any():
         raise InputError(f"no user has {n + min_train} entries, so none can be left out: lower n or min_train")
-    return obs.parted(np.flatnonzero(held))
+    return obs.split(np.flatnonzero(held))
 
 
 def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observations]:
@@ -151,7 +151,7 @@ def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observa
     late = times >= cut
     if late.all():
         raise InputError("every entry would be held out, because too many share the earliest time: lower test")
-    return obs.parted(np.flatnonzero(late))
+    return obs.split(np.flatnonzero(late))
 
 
 def held_out_users(

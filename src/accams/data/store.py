@@ -109,7 +109,7 @@ def about(values: NDArray[Any], weights: NDArray[Any] | None) -> dict[str, Any]:
         sums[0] += x.sum(dtype=np.float64)
         if w is not None:
             sums[1:] += w.sum(dtype=np.float64), np.einsum("p,p->", w, x, dtype=np.float64)
-        let_go(values, weights)
+        release_pages(values, weights)
     total, weight, product = sums.tolist()
     weighted = {"weight": weight, "weighted_sum": product}
     return {"value_range": [low, high], "sum": total, **(dict.fromkeys(weighted) if weights is None else weighted)}
@@ -181,7 +181,7 @@ def order(path: Path, axis: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[An
     return starts, partners, values, weights
 
 
-def let_go(*arrays: NDArray[Any] | None) -> None:
+def release_pages(*arrays: NDArray[Any] | None) -> None:
     """Let go of the pages of files that are mapped: they stay where they are, and count no more as this process's."""
     for each in arrays:
         pages = getattr(each, "_mmap", None)

@@ -62,7 +62,7 @@ class Engine(ABC):
             first, last = obs.row_starts[lo], obs.row_starts[hi]
             ends = np.concatenate([[0.0], np.cumsum(self.grid.weight_ticks(obs, first, last), dtype=np.float64)])
             mass[lo:hi] = np.diff(ends[obs.row_starts[lo : hi + 1] - first])
-            obs.let_go()
+            obs.release_pages()
         return mass
 
     def close(self) -> None:

@@ -22,8 +22,8 @@ from accams.fit.early import MOST as MOST_VALIDATION
 from accams.fit.early import validation_split
 from accams.fit.keys import seed_of
 from accams.fit.priors import Priors
+from accams.fit.run import Plan, Watched
 from accams.fit.running import BLOCKS, Running
-from accams.fit.sample import Plan, Watched
 from accams.threads import available_cores
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _variance(observations: Observations) -> float:
         if observations.stored_weights is not None:
             each *= observations.stored_weights[part] * observations.weight_step
         squares += float(each.sum())
-        observations.let_go()
+        observations.release_pages()
     if observations.blank_weight is not None:
         cells = observations.shape[0] * observations.shape[1] - observations.nnz
         squares += observations.blank_weight * cells * mean**2

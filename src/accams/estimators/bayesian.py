@@ -17,7 +17,7 @@ from accams.estimators.bayes_settings import check, parts_of, saving_of, seed_fo
 from accams.estimators.inputs import known_positions, observations_of, pairs_of
 from accams.estimators.progress import ProgressBar
 from accams.fit.bayesian import Fitted, fit
-from accams.fit.sample import Cells, Sweep
+from accams.fit.run import Cells, Sweep
 from accams.model.codes import Codes
 from accams.model.draws import pack, unpack
 from accams.model.posterior import Posterior

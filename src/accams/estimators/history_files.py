@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.fit.backfit import Step
-from accams.fit.sample import Sweep
+from accams.fit.run import Sweep
 from accams.fit.visits import Visit
 
 WHOLE = {"sweep", "n_sweeps", "stencil", "n_stencils", "iterations"}

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from accams.fit.backfit import Step
-from accams.fit.sample import Sweep
+from accams.fit.run import Sweep
 from accams.fit.search import Round
 
 PATIENCE = 2.0  # seconds before a bar is worth showing

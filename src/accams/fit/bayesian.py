@@ -17,8 +17,8 @@ from accams.fit.calibrate import N_CHAINS, Calibration, calibrate, held_out_spli
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
 from accams.fit.priors import Priors
+from accams.fit.run import N_TRACED, Cells, Plan, Run, Sweep, Watched, make_probes, run
 from accams.fit.running import FIRST_INTERVAL, Keeper, Running
-from accams.fit.sample import N_TRACED, Cells, Plan, Run, Sweep, Watched, make_probes, run
 from accams.model.posterior import Posterior
 from accams.model.stencils import StencilSum
 

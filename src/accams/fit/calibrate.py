@@ -90,7 +90,7 @@ class Calibration:
 def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
     """A part to fit and a small part to look at."""
     size = held_out_size(observations.nnz)
-    return observations.parted(some_positions(observations.nnz, size, generator(seed, Purpose.CALIBRATION)))
+    return observations.split(some_positions(observations.nnz, size, generator(seed, Purpose.CALIBRATION)))
 
 
 def held_out_size(entries: int) -> int:

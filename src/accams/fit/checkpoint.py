@@ -21,8 +21,8 @@ from accams.data.observations import Observations
 from accams.errors import ModelFileError
 from accams.fit.calibrate import Calibration
 from accams.fit.gibbs import Chain
+from accams.fit.run import Run, Sweep
 from accams.fit.running import Block, Running
-from accams.fit.sample import Run, Sweep
 from accams.model import container
 from accams.model import draws as draw_tensors
 from accams.model.container import Tensors
@@ -124,7 +124,7 @@ def fingerprint(observations: Observations) -> str:
     for array in (observations.row_starts, observations.cols, observations.stored_values, observations.stored_weights):
         for first in range(0, 0 if array is None else len(array), PIECE):
             total = zlib.crc32(np.ascontiguousarray(array[first : first + PIECE]).data, total)  # type: ignore[index]
-            observations.let_go()
+            observations.release_pages()
     return f"{total:08x}"
 
 

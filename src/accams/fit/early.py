@@ -78,4 +78,4 @@ def validation_split(observations: Observations, fraction: float, seed: int) -> 
             f"early stopping needs observations to hold out, but there are only {observations.nnz}: "
             "set early_stopping=False"
         )
-    return observations.parted(some_positions(observations.nnz, held, generator(seed, Purpose.VALIDATION)))
+    return observations.split(some_positions(observations.nnz, held, generator(seed, Purpose.VALIDATION)))

@@ -262,7 +262,7 @@ def make_probes(observations: Observations, seed: int, size: int = N_PROBES) -> 
     one, other = random.integers(observations.nnz, size=(2, size))
     rows = np.searchsorted(observations.row_starts, one, side="right") - 1
     found = Running(rows.astype(np.int64), observations.cols[other].astype(np.int64))
-    observations.let_go()
+    observations.release_pages()
     return found
 
 

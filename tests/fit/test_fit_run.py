@@ -9,12 +9,12 @@ import pytest
 
 from accams.data.observations import Observations
 from accams.data.planted import planted_stencils
-from accams.fit import sample
+from accams.fit import run as run_module
 from accams.fit.bayesian import Setup, begin
 from accams.fit.chains import Chains
 from accams.fit.priors import Priors
+from accams.fit.run import Plan, Run, Watched, make_probes, run
 from accams.fit.running import Running
-from accams.fit.sample import Plan, Run, Watched, make_probes, run
 
 EASY = planted_stencils((40, 30), 1, 2, noise=0.2, random_state=0)
 PRIORS = Priors([(2, 2)], [1.0], [1.0], tau2=[1.0], seed=3)
@@ -38,7 +38,7 @@ def test_an_easy_problem_settles():
     state = started(Plan(tol=1e-2))
     assert run(state)
     assert state.settled
-    assert state.sweep == sample.FEWEST_SWEEPS
+    assert state.sweep == run_module.FEWEST_SWEEPS
     assert state.history[-1].change < 1e-2
 
 
@@ -76,7 +76,7 @@ def test_the_expected_end():
     assert state._expected(1.0) == 500
     assert state._expected(1e-6) == 100
     state.sweep = 20
-    assert state._expected(1e-6) == sample.FEWEST_SWEEPS
+    assert state._expected(1e-6) == run_module.FEWEST_SWEEPS
     steps(state, 1)
     assert state.history[-1].n_sweeps is None
     fixed = started(Plan(n_sweeps=7))
