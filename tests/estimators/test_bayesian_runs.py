@@ -11,7 +11,7 @@ from forms import MATRIX, PAIRS, VALUES
 
 from accams import Observations
 from accams.data.planted import planted_stencils
-from accams.fit import sample
+from accams.fit import run as run_module
 from accams.fit.early import validation_split
 from accams.fit.run import Sweep
 
@@ -164,11 +164,11 @@ EASY = planted_stencils((40, 30), 1, 2, noise=0.2, random_state=0).observations
 def test_the_run_ends_by_itself() -> None:
     settings = {"n_sweeps": "auto", "n_burn_in": "auto", "n_stencils": 1, "n_clusters": 2, "noise": 0.2}
     model = make(**settings, tol=1e-2).fit(EASY)
-    assert model.n_sweeps_ == sample.FEWEST_SWEEPS
+    assert model.n_sweeps_ == run_module.FEWEST_SWEEPS
     assert model.history_[-1].change < 1e-2
     longer = make(**settings, tol=0.2 * model.history_[-1].change).fit(EASY)
     assert longer.n_sweeps_ > model.n_sweeps_
-    assert longer.n_sweeps_ % sample.CHECK_EVERY == 0
+    assert longer.n_sweeps_ % run_module.CHECK_EVERY == 0
     assert all(report.change is None or report.change >= longer.tol for report in longer.history_[60:-1])
 
 
