@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Priors": "accams.settings.bayesian",
+    "Schedule": "accams.settings.bayesian",
     "ACCAMS": "accams.estimators.accams",
     "BayesianACCAMS": "accams.estimators.bayesian",
     "InputError": "accams.errors",

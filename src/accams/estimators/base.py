@@ -1,258 +1,175 @@
-"""What every estimator with stencils can do once it is fitted."""
+"""StencilEstimator: what ACCAMS and BayesianACCAMS share. They check input, fit, set `model_` and delegate to it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import functools
+import warnings
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from accams.data.ids import Index
+from accams.data.inputs import pair_names
 from accams.data.observations import Observations
 from accams.errors import InputError
-from accams.estimators.distilling import activity
-from accams.estimators.inputs import (
-    known_positions,
-    observations_of,
-    pair_names,
-    pairs_of,
-    values_of,
-    weights_of,
-)
-from accams.estimators.params import Parameters
-from accams.estimators.usable import Usable
-from accams.model.codes import Codes
+from accams.fitted.distilling import activity
+from accams.fitted.model import Model
+from accams.fitted.parts import FitInfo, resolve_clip
+from accams.model.interactions import Interactions
 from accams.model.stencils import StencilSum
-from accams.use.scoring import Seen
+from accams.settings.encoding import plain_parameters
+from accams.settings.fields import Settings
+from accams.use.evaluation import Evaluation
 
-if TYPE_CHECKING:
-    from accams.estimators.quality import Quality
-    from accams.estimators.small import StencilModel
+P = ParamSpec("P")
+R = TypeVar("R")
+LARGEST = 1e30  # values that single precision can hold, with room for differences between them
+PARTS = {
+    "stencils_": "stencils", "posterior_": "posterior", "row_index_": "row_index", "col_index_": "col_index",
+    "value_range_": "value_range", "history_": "fit_history", "activity_": "activity", "seen_": "interactions",
+    "zero_weight_": "zero_weight", "quality_": "evaluation",
+}  # fmt: skip
 
 
-class StencilEstimator(Usable, Parameters):
-    """Prediction, scoring and saving for fitted models that consist of stencils and ids.
+def delegated(method: Callable[Concatenate[Model, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Make a method of an estimator from one of `Model`, with the same signature and documentation."""
 
-    A fitted model has `stencils_` (a StencilSum), `row_index_` and `col_index_` (raw ids), and
-    `value_range_`.
-    """
+    @functools.wraps(method)
+    def call(self: StencilEstimator, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(self._fitted(), *args, **kwargs)
 
-    def predict(self, pairs: Any) -> NDArray[np.float64]:
-        """Predictions for pairs of (row id, column id).
+    return call
 
-        Parameters
-        ----------
-        pairs : array (n, 2), list of pairs, DataFrame or Observations
-            Of Observations, the stored cells are predicted, in row order.
 
-        Returns
-        -------
-        array (n,)
-            A row (column) that was never seen in training is predicted as the average row (column) of the
-            model; if both are new, that is the model's overall average. With `clip`, within the range of the
-            training values.
-        """
-        self._check_is_fitted()
-        return self._predict_ids(*pairs_of(pairs, getattr(self, "feature_names_in_", None)))
+class StencilEstimator(Settings):
+    """Base class of estimators whose fitted model is a `Model`."""
 
-    def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Negative root mean squared error (higher is better).
+    model_: Model
+    stencils_: StencilSum
+    row_index_: Index
+    col_index_: Index
+    value_range_: tuple[float, float]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
 
-        ``score(pairs, y)``, ``score(observations)``, or ``score(X)`` with a table of observations or a matrix
-        like the one that was fitted.
-        """
-        self._check_is_fitted()
-        rows, cols, values, weights = self._truth(X, y, sample_weight, "score")
-        error = self._predict_ids(rows, cols) - values
-        return -float(np.sqrt(np.average(error * error, weights=weights)))
+    predict = delegated(Model.predict)
+    score = delegated(Model.score)
+    evaluate = delegated(Model.evaluate)
+    recommend = delegated(Model.recommend)
+    similar = delegated(Model.similar)
+    fold_in = delegated(Model.fold_in)
+    update = delegated(Model.update)
+    forget = delegated(Model.forget)
+    explain = delegated(Model.explain)
+    hierarchy = delegated(Model.hierarchy)
+    diagnostics = delegated(Model.diagnostics)
+    distill = delegated(Model.distill)
+    compress = delegated(Model.compress)
+    refine = delegated(Model.refine)
+    report = delegated(Model.report)
+    save = delegated(Model.save)
 
-    def quality(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Quality:
-        """How good predictions are for data that was not fitted: errors, intervals, errors by activity.
+    def quality(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Evaluation:
+        """Former name of `evaluate`."""
+        warnings.warn("quality is deprecated, to be removed in 0.3: use evaluate", FutureWarning, stacklevel=2)
+        return self.evaluate(X, y, sample_weight)
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `score`.
+    def _fitted(self) -> Model:
+        if "model_" not in self.__dict__:
+            from sklearn.exceptions import NotFittedError
 
-        Returns
-        -------
-        Quality
-            Of a model of observed zeros, only what is stored counts.
-        """
-        from accams.estimators.quality import quality_of
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self.model_
 
-        self._check_is_fitted()
-        return quality_of(self, *self._truth(X, y, sample_weight, "quality"))
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in self.__dict__
 
-    def save(
-        self, path: str | Path, *, ids: bool = True, seen: bool | str = "auto", coding: str = "auto",
-        templates: str | float = "float32",
-    ) -> None:  # fmt: skip
-        """Write the model to one file; `accams.load` reads it.
+    if not TYPE_CHECKING:  # a wrong name stays an error to type checkers
 
-        Parameters
-        ----------
-        ids : bool
-            False leaves out the ids: the loaded model then knows rows and columns by their positions.
-        seen : bool or "auto"
-            Whether the file tells which cells were observed, so that `recommend` can leave them out: about one byte for
-            each. "auto" keeps it with many draws, beside which it is little.
-        coding : {"auto", "entropy", "packed"}
-            Of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto" takes
-            what is smaller.
-        templates : {"float32", "float16", "int8", "int4"} or float
-            How template entries are stored; a number is the largest error they may have (`StencilSum.rounded`).
-        """
-        from accams.estimators.files import save
+        def __getattr__(self, name: str) -> Any:
+            """Return parts of the fitted model, and parameters that have moved into records, by their names here."""
+            model = self.__dict__.get("model_")
+            if model is not None and name in PARTS:
+                part = getattr(model, PARTS[name])
+                if part is not None:
+                    return part
+            moved = getattr(type(self), "_moved", {}).get(name)
+            if moved is not None:
+                text = f"{name} is deprecated, to be removed in 0.3: use {moved.replace('__', '.')}"
+                warnings.warn(text, FutureWarning, stacklevel=2)
+                return self.get_params()[moved]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-        self._check_is_fitted()
-        save(self, path, ids, coding, templates, seen)
-
-    def distill(
-        self, max_bytes: int, *, weights: Any = "activity", random_state: Any = 0, n_threads: int | None = None,
-        verbose: bool | str = "auto",
-    ) -> StencilSum:  # fmt: skip
-        """One stencil sum that predicts as this model does, as closely as its file of at most `max_bytes` allows.
-
-        Parameters
-        ----------
-        max_bytes : int
-            Of the file that `save` writes of the sum.
-        weights : {"activity", "uniform"} or (array, array)
-            How much a cell counts: the product of a weight of its row and one of its column. "activity" takes how many
-            observations they had: cells of active rows and columns are those that are asked for most.
-        random_state, n_threads, verbose
-            As for fitting.
-
-        Returns
-        -------
-        StencilSum
-            By position; `compress` gives a model with ids. What it comes close to is the mean over all draws by their
-            labels; label probabilities (`rao_blackwell`) are not looked at.
-        """
-        from accams.estimators.distilling import distilled
-
-        self._check_is_fitted()
-        return distilled(self, max_bytes, weights, random_state, n_threads, verbose)
-
-    def compress(self, max_bytes: int, *, ids: bool = True, **how: Any) -> StencilModel:
-        """A small model in place of this one: distilled, with its ids, and of at most `max_bytes` on disk.
-
-        Parameters
-        ----------
-        max_bytes : int
-            Of the file that `save(path, ids=ids)` writes.
-        ids : bool
-            Whether that file has the ids in it.
-        how
-            `weights`, `random_state`, `n_threads` and `verbose`, as for `distill`.
-        """
-        from accams.estimators.files import room_for_stencils, to_bytes
-        from accams.estimators.small import StencilModel
-
-        self._check_is_fitted()
-        room = room_for_stencils(self, max_bytes, ids)
-        while True:
-            made = StencilModel.of(self, self.distill(room, **how))
-            excess = len(to_bytes(made, ids)) - max_bytes
-            if excess <= 0:
-                return made
-            room -= excess
-
-    def refine(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, **how: Any
-    ) -> StencilModel:
-        """A model moved closer to data: all labels and templates of all stencils improved together.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for `fit`, with rows and columns that the model knows.
-        how
-            `max_bytes`, `shrinkage`, `n_rounds`, `n_threads` and `verbose`, as for `accams.refine`.
-        """
-        from accams.estimators.refining import refine, towards
-        from accams.estimators.small import StencilModel
-
-        self._check_is_fitted()
-        if len(self._sums()) > 1:
-            raise InputError("refine begins with one stencil sum, and this model has many: compress it first")
-        return StencilModel.of(self, refine(self.stencils_, towards(self, X, y, sample_weight), **how))
-
-    def _sums(self) -> list[Codes]:
-        """The stencil sums whose mean this model predicts."""
-        return [self.stencils_.codes]
-
-    def _summary(self) -> dict[str, Any]:
-        """Fitted attributes that a saved model keeps."""
-        raise NotImplementedError
-
-    def _more_to_save(self, coding: str, templates: str | float) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Header entries and tensors that this kind of model needs beside its stencils."""
-        return {}, {}
-
-    def _load_more(self, header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> None:
-        """Take up what `_more_to_save` gave."""
-
-    def _keep_input(self, X: Any, y: ArrayLike | None, observations: Observations) -> None:
-        """Set what every fitted model knows of the data it was given."""
-        self.__dict__.pop("quality_", None)  # that of an earlier fit
-        self.row_index_, self.col_index_ = observations.row_index, observations.col_index
-        self.value_range_ = observations.value_range
-        self.activity_ = activity(observations.counts(0)), activity(observations.counts(1))
-        self.seen_ = Seen(observations.row_starts, observations.cols)
-        self.zero_weight_ = observations.blank_weight
+    def _keep(
+        self, X: Any, y: ArrayLike | None, observations: Observations, training: dict[str, Any], **parts: Any
+    ) -> None:
+        """Set `model_` and the fitted attributes that describe the input and the fit."""
         names = pair_names(X, y)
         self.n_features_in_ = observations.shape[1] if y is None and names is None else 2
         if names is not None:
             self.feature_names_in_ = names
-        elif hasattr(self, "feature_names_in_"):
+        elif "feature_names_in_" in self.__dict__:
             del self.feature_names_in_
+        for name, value in training.items():
+            setattr(self, name, value)
+        parameters = plain_parameters(self, ("callbacks", "priors", "schedule"))
+        reported = {**training, "n_features_in_": self.n_features_in_}
+        both = None if names is None else (str(names[0]), str(names[1]))
+        self.model_ = Model(
+            row_index=observations.row_index,
+            col_index=observations.col_index,
+            value_range=observations.value_range,
+            clip=resolve_clip(self.get_params()["clip"], observations.value_range),
+            zero_weight=observations.blank_weight,
+            activity=(activity(observations.counts(0)), activity(observations.counts(1))),
+            interactions=Interactions(observations.row_starts, observations.cols),
+            info=FitInfo(type(self).__name__, parameters, reported, both),
+            **parts,
+        )
 
-    def _truth(
-        self, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None, what: str
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64], NDArray[np.float64] | None]:
-        """Row ids, column ids, values and weights to compare predictions with."""
-        if y is None:
-            X = self._true_values(X, sample_weight, what)
-        elif isinstance(X, Observations):
-            raise InputError("Observations already hold values: pass no y with them")
-        rows, cols = pairs_of(X, getattr(self, "feature_names_in_", None))
-        if len(rows) == 0:
-            raise InputError(f"there are no pairs to {'score' if what == 'score' else 'compare predictions with'}")
-        values = X.values if y is None else values_of(y, "y", len(rows))
-        weights = X.weights if y is None else weights_of(sample_weight, len(rows))
-        if not np.isfinite(values).all():
-            raise InputError("y has values that are missing (NaN) or infinite")
-        return rows, cols, values, weights
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
 
-    def _true_values(self, X: Any, sample_weight: ArrayLike | None, what: str) -> Observations:
-        observations = observations_of(X, None, sample_weight)
-        if isinstance(X, Observations):
-            return X
-        if observations.row_index.is_positional and observations.shape != self.stencils_.shape:
-            m, n = self.stencils_.shape
-            raise InputError(
-                f"{what} needs the true values: {what}(pairs, y), {what}(observations), or a matrix with the model's "
-                f"{m:,} rows and {n:,} columns"
-            )
-        return observations
+        inputs = InputTags(allow_nan=True, sparse=True)
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=inputs)
 
-    def _predict_ids(self, rows: NDArray[Any], cols: NDArray[Any]) -> NDArray[np.float64]:
-        return self._clipped(self.stencils_.predict(*known_positions(self.row_index_, self.col_index_, rows, cols)))
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(repr(value))}</td></tr>" for name, value in self.changed_params().items()
+        )
+        fitted = self.model_._repr_html_() if self.__sklearn_is_fitted__() else "<p>not fitted</p>"
+        return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>{fitted}"
 
-    def _clipped(self, prediction: NDArray[np.float64]) -> NDArray[np.float64]:
-        bounds = self._bounds()
-        return prediction if bounds is None else np.clip(prediction, *bounds)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: x for name, x in self.__dict__.items() if name not in ("_view", "_likeness")}
+def check_magnitude(low: float, high: float) -> None:
+    """Raise InputError for values that single precision cannot hold, with room for differences between them."""
+    largest, span = max(abs(low), abs(high)), high - low
+    if largest > LARGEST or 0.0 < span < 1.0 / LARGEST:
+        raise InputError(
+            f"the values lie between {low:g} and {high:g}, too {'large' if largest > LARGEST else 'close'} "
+            "for single precision: rescale them"
+        )
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "stencils_")
 
-    def _check_is_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            from sklearn.exceptions import NotFittedError
+def is_true(answer: Any) -> bool:
+    """Return whether a callback returned True itself, not just anything truthy."""
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+def stencil_shapes(n_clusters: Any, n_stencils: int, shape: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return (k_rows, k_cols) of each stencil from k, (k_rows, k_cols), or a list of those to cycle through.
+
+    There are never more clusters than rows (columns).
+
+    Examples
+    --------
+    >>> stencil_shapes([(10, 1), (1, 10), 5], 4, (100, 7))
+    [(10, 1), (1, 7), (5, 5), (10, 1)]
+    """
+    given = n_clusters if isinstance(n_clusters, list) else [n_clusters]
+    pairs = [each if isinstance(each, tuple) else (each, each) for each in given]
+    fitting = [(min(int(a), shape[0]), min(int(b), shape[1])) for a, b in pairs]
+    return [fitting[p % len(fitting)] for p in range(n_stencils)]

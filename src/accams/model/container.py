@@ -30,7 +30,11 @@ TYPES = {
 }  # fmt: skip
 DTYPES = {np.dtype(kind).str: name for name, kind in TYPES.items()}
 LONGEST_HEADER = 100_000_000  # bytes, as safetensors itself has it
-NAMES = {"model": ("model file", "an accams model"), "checkpoint": ("checkpoint", "a checkpoint of accams")}
+NAMES = {
+    "model": ("model file", "an accams model"),
+    "checkpoint": ("checkpoint", "a checkpoint of accams"),
+    "history": ("history file", "a history file of accams"),
+}
 
 
 def to_bytes(header: dict[str, Any], tensors: Tensors) -> bytes:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.model import packing
 from accams.model.container import Tensors
 from accams.model.posterior import Draw
-from accams.model.stencils import StencilSum
+from accams.model.stencils import Stencil, StencilSum
 
 Unseen = tuple[NDArray[np.int64], NDArray[np.int64]]
 EFFECTS = ("row_effects", "col_effects")
@@ -44,7 +44,7 @@ def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], uns
     mine = {name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")}
     if not header["draws"]:
         return []
-    stencils = packing.unpack(header, mine, shape)
+    stencils = packing.unpack(header, mine, shape, Stencil)
     draws, at, parts = list[Draw](), 0, _Parts(mine)
     offsets = header["offsets"] * (len(header["draws"]) if len(header["offsets"]) == 1 else 1)
     for (chain, sweep, s), offset in zip(header["draws"], offsets, strict=True):

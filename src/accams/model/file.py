@@ -1,4 +1,4 @@
-"""The model file: a stencil sum in our container, and what estimators put beside it."""
+"""Read stencil sums: the part of a model file that holds one stencil sum, and a file of it alone."""
 
 from __future__ import annotations
 
@@ -9,68 +9,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.model import container, packing
-from accams.model.coding import decode_ints, encode_ints
+from accams.model.coding import decode_ints
 from accams.model.container import Tensors
-from accams.model.stencils import StencilSum
+from accams.model.stencils import Stencil, StencilSum
+from accams.model.writing import EFFECTS, FORMAT, KIND, pack_sum, save, tensors_of, to_bytes
 
-FORMAT = 1
-KIND = "model"
-EFFECTS = ("row_effects", "col_effects")
-OWN = (
-    "labels", "models", "padding", "sizes", "whole", "steps", "templates", "mantissas", "exponents", "unseen", *EFFECTS
-)  # fmt: skip
+__all__ = ["FORMAT", "KIND", "pack_sum", "read", "save", "tensors_of", "to_bytes", "unpack_sum"]
+
+LARGEST_SIDE = 1 << 48  # rows or columns
 
 
-def save(
-    path: str | Path, model: StencilSum, header: dict[str, Any] | None = None, extra: Tensors | None = None,
-    coding: str = "auto",
-) -> None:  # fmt: skip
-    """Write `model` (with further tensors and header entries) atomically."""
-    container.write_atomically(Path(path), to_bytes(model, header, extra, coding))
-
-
-def to_bytes(
-    model: StencilSum, header: dict[str, Any] | None = None, extra: Tensors | None = None, coding: str = "auto"
-) -> bytes:
-    """The file, as `save` writes it."""
-    about, tensors = _parts(model, coding)
-    return container.to_bytes({**about, **(header or {})}, {**tensors, **(extra or {})})
-
-
-def tensors_of(model: StencilSum) -> tuple[Tensors, int]:
-    """The tensors of the file of this model alone, and the bytes of the whole file."""
-    about, tensors = _parts(model, "auto")
-    return tensors, len(container.to_bytes(about, tensors))
-
-
-def _parts(model: StencilSum, coding: str) -> tuple[dict[str, Any], Tensors]:
-    about, tensors = packing.pack(model.stencils, model.shape, coding)
-    unseen = model.unseen_rows, model.unseen_cols
-    if any(map(len, unseen)):
-        about["unseen"] = [len(each) for each in unseen]
-        tensors["unseen"] = encode_ints(np.concatenate([np.diff(each, prepend=0) for each in unseen]))
-    tensors.update({name: getattr(model, name) for name in EFFECTS if getattr(model, name) is not None})
-    base = {"kind": KIND, "format": FORMAT, "shape": model.shape, "offset": model.offset}
-    return {**base, **about}, tensors
-
-
-def read(path: str | Path) -> tuple[StencilSum, dict[str, Any], Tensors]:
-    """The model, the header, and the further tensors of a file written by `save`."""
+def read(path: str | Path) -> StencilSum:
+    """Read a file that holds a stencil sum alone, as `save` writes it."""
     header, tensors = container.read(path, KIND, FORMAT)
     try:
-        return _model(tensors, header), header, {name: x for name, x in tensors.items() if name not in OWN}
+        return unpack_sum(header, tensors, checked_shape(header["shape"]))
     except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
         raise container.damaged(path, KIND, error) from None
 
 
-def _model(tensors: Tensors, header: dict[str, Any]) -> StencilSum:
-    m, n = (int(size) for size in header["shape"])
-    if not 0 <= min(m, n) <= max(m, n) < 1 << 48:
+def checked_shape(shape: Any) -> tuple[int, int]:
+    """Return rows and columns; raise ValueError for sizes that cannot be."""
+    m, n = (int(size) for size in shape)
+    if not 0 <= min(m, n) <= max(m, n) < LARGEST_SIDE:
         raise ValueError("its sizes are wrong")
-    stencils = packing.unpack(header, tensors, (m, n))
-    rows, cols = _unseen(tensors, header.get("unseen", (0, 0)), (m, n))
+    return m, n
+
+
+def unpack_sum(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> StencilSum:
+    """Undo `pack_sum`."""
+    stencils = packing.unpack(fields, tensors, shape, Stencil)
+    rows, cols = _unseen(tensors, fields.get("unseen", (0, 0)), shape)
     effects = (tensors.get(name) for name in EFFECTS)
-    return StencilSum((m, n), float(header["offset"]), stencils, rows, cols, *effects)
+    return StencilSum(shape, float(fields["offset"]), stencils, rows, cols, *effects)
 
 
 def _unseen(tensors: Tensors, sizes: tuple[int, int], shape: tuple[int, int]) -> list[NDArray[np.int64]]:

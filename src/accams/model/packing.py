@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from accams.model.coding import (
 )
 from accams.model.container import Tensors
 from accams.model.grids import from_grids, on_grids
-from accams.model.stencils import Stencil, times, whole_steps
 
 CODINGS = ("auto", "entropy", "packed")
 MOST_BYTES = 1 << 27  # of labels that a small file may unfold to;
@@ -34,14 +33,43 @@ MOST_TIMES = 1000  # a larger one may unfold to so many times its size
 TENSOR = 64  # bytes of the header that one more tensor takes
 
 
-def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
-    """Header entries and tensors that hold these stencils.
+class StencilLike(Protocol):
+    """A template with one label per row and per column."""
+
+    @property
+    def template(self) -> NDArray[np.float32]: ...
+    @property
+    def row_labels(self) -> NDArray[Any]: ...
+    @property
+    def col_labels(self) -> NDArray[Any]: ...
+    @property
+    def step(self) -> float | None: ...
+
+
+S = TypeVar("S")
+Maker = Callable[[NDArray[np.float32], NDArray[Any], NDArray[Any], float | None], S]
+
+
+def whole_steps(template: NDArray[np.floating], step: float) -> NDArray[np.int64]:
+    """Return the nearest integer multiples of `step`."""
+    return np.rint(template / np.float64(step)).astype(np.int64)
+
+
+def times(multiples: NDArray[np.int64], step: float) -> NDArray[np.float32]:
+    """Return integer multiples of `step` as numbers: the only place where they are multiplied, so that all agree."""
+    return (multiples * np.float64(step)).astype(np.float32)
+
+
+def pack(
+    stencils: Sequence[StencilLike], shape: tuple[int, int], coding: str = "auto"
+) -> tuple[dict[str, Any], Tensors]:
+    """Return header fields and tensors that hold these stencils.
 
     Parameters
     ----------
     coding : {"auto", "entropy", "packed"}
-        Of labels. "packed" gives each label of k clusters the same log2(k) bits, rounded up; such a file is opened
-        without decoding anything. "auto" takes what is smaller.
+        Coding of labels. "packed" uses log2(k) bits per label, rounded up; such a file is opened without decoding
+        anything. "auto" takes the smaller one.
     """
     if coding not in CODINGS:
         raise InputError(f"coding must be one of {', '.join(CODINGS)}, not {coding!r}")
@@ -67,8 +95,8 @@ def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "aut
     return header, tensors
 
 
-def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Sequence[Stencil]:
-    """Undo `pack`; packed labels are unfolded when they are looked at."""
+def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], make: Maker[S]) -> Sequence[S]:
+    """Undo `pack`, with stencils made by `make`; packed labels are unpacked on first access."""
     n = int(header["stencils"])
     if n < 0 or min(shape) < 0:
         raise ValueError("its sizes are wrong")
@@ -82,9 +110,9 @@ def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> 
     if header.get("coded", "models" in tensors) != ("models" in tensors):
         raise ValueError("how its labels are coded is not clear")
     if "models" not in tensors:
-        return Packed(stored, shape, templates, steps)
+        return Packed(stored, shape, templates, steps, make)
     labels = decode_labels(stored, tensors["models"], lengths, k.tolist())
-    return tuple(Stencil(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
+    return tuple(make(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
 
 
 def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
@@ -103,40 +131,41 @@ def check_unfolding(size: int, stored: int) -> None:
         raise ValueError(f"{size:,} bytes cannot come from {stored:,}")
 
 
-class Packed(Sequence[Stencil]):
-    """Stencils whose labels are packed bits of a file; each is unfolded when it is asked for."""
+class Packed(Sequence[S]):
+    """Stencils whose labels are packed bits of a file; each is unpacked on first access."""
 
     def __init__(
-        self, data: Bytes, shape: tuple[int, int], templates: list[NDArray[np.float32]], steps: list[float | None]
-    ) -> None:
-        self.data, self.shape, self.templates, self.steps = data, shape, templates, steps
+        self, data: Bytes, shape: tuple[int, int], templates: list[NDArray[np.float32]], steps: list[float | None],
+        make: Maker[S],
+    ) -> None:  # fmt: skip
+        self.data, self.shape, self.templates, self.steps, self._make = data, shape, templates, steps, make
         k = [T.shape[axis] for axis in (0, 1) for T in templates]
         self._widths = _packed_widths(k)
         sizes = [shape[axis] for axis in (0, 1) for _ in templates]
         self._ends = np.cumsum(_packed_bytes(self._widths, sizes), dtype=np.int64)
         if data.dtype != np.uint8 or data.shape != (int(self._ends[-1] if len(k) else 0),):
             raise ValueError("its labels are cut short")
-        self._unfolded = dict[int, Stencil]()
+        self._unpacked = dict[int, S]()
 
     def __len__(self) -> int:
         return len(self.templates)
 
     @overload
-    def __getitem__(self, index: int) -> Stencil: ...
+    def __getitem__(self, index: int) -> S: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Stencil, ...]: ...
-    def __getitem__(self, index: int | slice) -> Stencil | tuple[Stencil, ...]:
+    def __getitem__(self, index: slice) -> tuple[S, ...]: ...
+    def __getitem__(self, index: int | slice) -> S | tuple[S, ...]:
         if isinstance(index, slice):
             return tuple(self[p] for p in range(*index.indices(len(self))))
         p = range(len(self))[index]
-        if p not in self._unfolded:
+        if p not in self._unpacked:
             try:
-                self._unfolded[p] = Stencil(self.templates[p], self._labels(0, p), self._labels(1, p), self.steps[p])
+                self._unpacked[p] = self._make(self.templates[p], self._labels(0, p), self._labels(1, p), self.steps[p])
             except InputError as error:
                 raise ModelFileError(f"stencil {p} of a model file is damaged ({error})") from None
-        return self._unfolded[p]
+        return self._unpacked[p]
 
-    def __iter__(self) -> Iterator[Stencil]:
+    def __iter__(self) -> Iterator[S]:
         return (self[p] for p in range(len(self)))
 
     def _labels(self, axis: int, stencil: int) -> NDArray[Any]:
@@ -146,7 +175,7 @@ class Packed(Sequence[Stencil]):
         return unpack_bits(part, np.full(size, self._widths[p], np.int64)).astype(label_type(k))
 
 
-def _pack_templates(stencils: Sequence[Stencil]) -> Tensors:
+def _pack_templates(stencils: Sequence[StencilLike]) -> Tensors:
     """Templates that are whole steps as whole numbers; the others as they are, in whatever is smallest.
 
     That is floats of 32 bits, of 16 where those hold them, or whole numbers times a power of two of each stencil:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from accams.model.stencils import Stencil, StencilSum
+from accams.model.packing import StencilLike
+from accams.model.writing import SumLike, tensors_of
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,18 @@ class Size:
         return sum(self.file.values())
 
 
-def size_of(model: StencilSum) -> Size:
-    """All of it, part by part."""
-    from accams.model import file
-
-    tensors, whole = file.tensors_of(model)
+def size_of(model: SumLike) -> Size:
+    """Return the size of a stencil sum, part by part."""
+    tensors, whole = tensors_of(model)
     parts = {name: int(x.nbytes) for name, x in tensors.items()}
     stencils = tuple(_stencil_size(s) for s in model.stencils)
     effects = sum(32.0 * len(x) for x in (model.row_effects, model.col_effects) if x is not None)
     entropy = sum(s.entropy for s in stencils) + effects
-    return Size(model.bits, entropy, {**parts, "header": whole - sum(parts.values())}, stencils)
+    bits = effects + model_bits(model.shape, [(T.shape[0], T.shape[1]) for T in (s.template for s in model.stencils)])
+    return Size(bits, entropy, {**parts, "header": whole - sum(parts.values())}, stencils)
 
 
-def _stencil_size(stencil: Stencil) -> StencilSize:
+def _stencil_size(stencil: StencilLike) -> StencilSize:
     k_rows, k_cols = stencil.template.shape
     entries = 32.0 * k_rows * k_cols
     steps = entries if stencil.step is None else entropy_bits(np.rint(stencil.template / stencil.step).astype(np.int64))

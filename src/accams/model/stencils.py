@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
 from accams.model.codes import Codes, Labels, label_type, position_pairs
-from accams.model.size import model_bits
+from accams.model.packing import times, whole_steps
+from accams.model.size import Size, model_bits, size_of
+from accams.model.writing import save
 
 if TYPE_CHECKING:
     from accams.data.observations import Observations
-    from accams.model.size import Size
 
 __all__ = ["Labels", "Stencil", "StencilSum", "label_type"]
 
@@ -56,16 +57,6 @@ class Stencil:
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the matrix, not of the template."""
         return len(self.row_labels), len(self.col_labels)
-
-
-def whole_steps(template: NDArray[np.floating], step: float) -> NDArray[np.int64]:
-    """The nearest whole multiples."""
-    return np.rint(template / np.float64(step)).astype(np.int64)
-
-
-def times(whole: NDArray[np.int64], step: float) -> NDArray[np.float32]:
-    """Whole steps as numbers: the one way in which they are multiplied."""
-    return (whole * np.float64(step)).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,8 +144,6 @@ class StencilSum:
     @property
     def size(self) -> Size:
         """What it takes: bits by the paper's formula, entropy of the labels, and bytes on disk, part by part."""
-        from accams.model.size import size_of
-
         return size_of(self)
 
     def __len__(self) -> int:
@@ -238,8 +227,6 @@ class StencilSum:
             Of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto" takes
             what is smaller.
         """
-        from accams.model.file import save
-
         save(path, self, coding=coding)
 
     @cached_property

@@ -1,25 +1,24 @@
-"""What a report tells, gathered from a model as plain values: figures and the page only draw it."""
+"""Gather what a report shows from a model, as plain values: figures and the page only draw them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.errors import InputError
-from accams.estimators.base import StencilEstimator
-from accams.estimators.diagnostics import Diagnostics
-from accams.estimators.files import to_bytes
-from accams.estimators.quality import Group, Quality
-from accams.estimators.using import view_of
-from accams.model import file
 from accams.model.codes import Codes
-from accams.model.posterior import Mixing
+from accams.model.interactions import Interactions
+from accams.model.posterior import Mixing, Posterior
 from accams.model.size import factor_bits
+from accams.model.stencils import StencilSum
+from accams.use.diagnostics import Diagnostics
+from accams.use.evaluation import ActivityGroup, Evaluation
+from accams.use.explain import Members
 from accams.use.hierarchy import Node, centred_lines, merged, telling
 
 Floats = NDArray[np.float64]
@@ -96,48 +95,95 @@ class Facts:
     pictures: tuple[Picture, ...]
     similar: tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
     weights: tuple[Weight, ...]
-    quality: Quality | None
+    evaluation: Evaluation | None
     course: Diagnostics | None
     mixing: tuple[Mixing, ...]
     name: Name
 
 
+class Explained(Protocol):
+    """The model of a single sum that explains another one."""
+
+    @property
+    def stencils(self) -> StencilSum: ...
+    @property
+    def members(self) -> Members: ...
+
+
+class Reported(Protocol):
+    """What a report asks of a model (`accams.Model` is one)."""
+
+    @property
+    def stencils(self) -> StencilSum: ...
+    @property
+    def posterior(self) -> Posterior | None: ...
+    @property
+    def explainer(self) -> Explained: ...
+    @property
+    def items(self) -> NDArray[Any]: ...
+    @property
+    def interactions(self) -> Interactions | None: ...
+    @property
+    def zero_weight(self) -> float | None: ...
+    @property
+    def evaluation(self) -> Evaluation | None: ...
+    @property
+    def fit_history(self) -> Sequence[Any]: ...
+    @property
+    def info(self) -> Any: ...
+    @property
+    def file_size(self) -> int: ...
+    def diagnostics(self) -> Diagnostics: ...
+    def hierarchy(self, *, candidates: Any = None) -> Node: ...
+    def similar(self, which: Any, n: int = 10, *, candidates: Any = None) -> Iterable[Any]: ...
+
+
 def gather(
-    model: StencilEstimator, titles: dict[Any, str] | None = None, quality: Quality | None = None,
+    model: Reported, titles: Mapping[Any, str] | None = None, evaluation: Evaluation | None = None,
     size: int | None = None,
 ) -> Facts:  # fmt: skip
-    """The facts of a fitted model; `size` is that of its file, where it has one."""
-    model._check_is_fitted()
-    if not len(model.stencils_):
+    """Gather the facts of a fitted model.
+
+    Parameters
+    ----------
+    model : Model
+    titles : mapping, optional
+        Names of item ids.
+    evaluation : Evaluation, optional
+        By default, the model's own.
+    size : int, optional
+        Bytes of its file; by default, of the file that it would write.
+
+    Returns
+    -------
+    Facts
+    """
+    if not len(model.stencils):
         raise InputError("this model has no stencils: there is nothing to report")
     called = {x: plain(name) for x, name in (titles or {}).items() if isinstance(name, str) and name}
 
     def name(x: Any) -> str:
         return called.get(x, plain(str(x)))
 
-    view = view_of(model)
-    explainer = view.explainer
-    codes, weights, ids = explainer.stencils.codes, explainer.members.weights[1], view.cols.ids
+    explainer, posterior, names = model.explainer, model.posterior, model.info.names
+    codes, weights, ids = explainer.stencils.codes, explainer.members.weights[1], model.items
     stencils = telling(codes, 1)[:SHOWN_STENCILS].tolist()
-    course = model.diagnostics() if getattr(model, "history_", None) else None
-    fields = getattr(model, "feature_names_in_", None)
-    seen = getattr(model, "seen_", None)
-    posterior = view.posterior
+    course = model.diagnostics() if model.fit_history else None
     return Facts(
-        kind=type(model).__name__,
-        blanks=getattr(model, "zero_weight_", None) is not None,
-        shape=model.stencils_.shape,
-        sides=("users", "items") if fields is None else (_plural(fields[0]), _plural(fields[1])),
-        n_observed=None if seen is None else len(seen.columns),
-        n_stencils=len(model.stencils_),
+        kind=model.info.estimator or "StencilSum",
+        blanks=model.zero_weight is not None,
+        shape=model.stencils.shape,
+        sides=("users", "items") if names is None else (_plural(names[0]), _plural(names[1])),
+        n_observed=None if model.interactions is None else len(model.interactions),
+        n_stencils=len(model.stencils),
         n_draws=None if posterior is None else len(posterior),
         explained_by=None if posterior is None else len(explainer.stencils),
-        train_rmse=getattr(model, "train_rmse_", None),
+        train_rmse=model.info.training.get("train_rmse_"),
         tree=model.hierarchy(candidates=_worth_naming(weights, ids)),
         pictures=tuple(_picture(codes, s, ids, weights, name) for s in stencils),
         similar=_similar(model, ids, weights, name),
         weights=_weights(model, None if posterior is None else explainer.stencils, size),
-        quality=quality or getattr(model, "quality_", None),
+        evaluation=evaluation or model.evaluation,
         course=course,
         mixing=() if posterior is None or not posterior.traces else _mixing(course),
         name=name,
@@ -193,7 +239,7 @@ def _first(inside: NDArray[np.int64], weights: Floats) -> NDArray[np.int64]:
 
 
 def _similar(
-    model: StencilEstimator, ids: NDArray[Any], weights: Floats, name: Name
+    model: Reported, ids: NDArray[Any], weights: Floats, name: Name
 ) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
     """The most active columns, each with those that are most like it among the more active ones."""
     among = _worth_naming(weights, ids)
@@ -205,27 +251,19 @@ def _similar(
     return tuple(found)
 
 
-def _weights(model: StencilEstimator, small: Any, size: int | None) -> tuple[Weight, ...]:
+def _weights(model: Reported, small: StencilSum | None, size: int | None) -> tuple[Weight, ...]:
     """Bytes of the model and of what one would keep in its place."""
-    shape, seen = model.stencils_.shape, getattr(model, "seen_", None)
-    found = [Weight("this model", float(_file_size(model) if size is None else size), True)]
+    shape, seen = model.stencils.shape, model.interactions
+    found = [Weight("this model", float(model.file_size if size is None else size), True)]
     if small is not None:
-        found.append(Weight("distilled to explain it", float(len(file.to_bytes(small))), True))
+        found.append(Weight("distilled to explain it", float(small.size.bytes), True))
     for rank in RANKS:
         if rank < min(shape):
             found.append(Weight(f"SVD of rank {rank}, 32 bits", factor_bits(shape, rank) / 8, False))
     if seen is not None:
-        found.append(Weight("the observations, 12 bytes each", 12.0 * len(seen.columns), False))
+        found.append(Weight("the observations, 12 bytes each", 12.0 * len(seen), False))
     found.append(Weight("the whole matrix, 32 bits", 4.0 * shape[0] * shape[1], False))
     return tuple(found)
-
-
-def _file_size(model: StencilEstimator) -> int:
-    """Bytes of the file that `save` would write; without ids where they cannot be saved."""
-    try:
-        return len(to_bytes(model))
-    except InputError:
-        return len(to_bytes(model, ids=False))
 
 
 def _mixing(course: Diagnostics | None) -> tuple[Mixing, ...]:
@@ -243,12 +281,12 @@ def later_gains(course: Diagnostics) -> Floats:
         return np.asarray(np.nanmean(course.gain[len(course.gain) // 2 :], axis=0))
 
 
-def group_name(group: Group) -> str:
+def group_name(group: ActivityGroup) -> str:
     """How many observations those of a group had at least, in few letters.
 
     Examples
     --------
-    >>> group_name(Group(0, 1, 9, 1.0)), group_name(Group(31, 63, 9, 1.0)), group_name(Group(2047, 4095, 9, 1.0))
+    >>> group_name(ActivityGroup(0, 1, 9, 1.0)), group_name(ActivityGroup(31, 63, 9, 1.0)), group_name(ActivityGroup(2047, 4095, 9, 1.0))
     ('0', '31+', '2k+')
     """
     return f"{group.low / 1000:.0f}k+" if group.low >= 1000 else f"{group.low:.0f}+" if group.low else "0"

@@ -99,7 +99,7 @@ def _draw_picture(ax: Any, picture: Picture, sides: tuple[str, str]) -> None:
 
 def quality(facts: Facts) -> Any:
     """Intervals and errors on data that was not fitted; None where there was none."""
-    found = facts.quality
+    found = facts.evaluation
     if found is None:
         return None
     parts = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
@@ -14,12 +14,11 @@ import numpy as np
 
 from accams import __version__
 from accams.errors import InputError
-from accams.estimators.base import StencilEstimator
-from accams.estimators.quality import Quality
 from accams.model.container import write_atomically
 from accams.model.size import bytes_text
 from accams.report import plots
-from accams.report.facts import Facts, gather, largest_of
+from accams.report.facts import Facts, Reported, gather, largest_of
+from accams.use.evaluation import Evaluation
 from accams.use.hierarchy import Node
 
 SETTLED = 1.05  # R-hat below which chains agree
@@ -28,24 +27,26 @@ THEME = 'document.documentElement.dataset.theme=matchMedia("(prefers-color-schem
 
 
 def write(
-    model: StencilEstimator, path: str | Path, *, titles: dict[Any, str] | None = None, quality: Quality | None = None,
-    name: str = "model", size: int | None = None,
+    model: Reported, path: str | Path, *, titles: Mapping[Any, str] | None = None,
+    evaluation: Evaluation | None = None, name: str = "model", size: int | None = None,
 ) -> None:  # fmt: skip
     """Write a report of a model: one HTML file that opens in any browser, without a network.
 
     Parameters
     ----------
-    titles : dict, optional
-        Names of column ids.
-    quality : Quality, optional
-        What `model.quality(held_out)` says; a model that was saved by `accams fit` knows its own.
-    name : str
-        What the model is called.
+    model : Model
+    path : path
+    titles : mapping, optional
+        Names of item ids.
+    evaluation : Evaluation, optional
+        What `model.evaluate(held_out)` returns; a model saved by `accams fit` has its own.
+    name : str, default "model"
+        Heading of the page.
     size : int, optional
-        Bytes of its file.
+        Bytes of the model's file.
     """
     library = plotly_js()
-    write_page(gather(model, titles, quality, size), path, name, library)
+    write_page(gather(model, titles, evaluation, size), path, name, library)
 
 
 def write_page(facts: Facts, path: str | Path, name: str, library: str) -> None:
@@ -141,8 +142,8 @@ def _tiles(facts: Facts) -> str:
     found = [(f"{facts.shape[0]:,}", facts.sides[0]), (f"{facts.shape[1]:,}", facts.sides[1])]
     if facts.n_observed is not None:
         found.append((f"{facts.n_observed:,}", "observations"))
-    if facts.quality is not None:
-        found.append((f"{facts.quality.rmse:.4g}", "typical error (RMSE) on data not seen"))
+    if facts.evaluation is not None:
+        found.append((f"{facts.evaluation.rmse:.4g}", "typical error (RMSE) on data not seen"))
     found.append((f"{facts.n_stencils}", "stencils"))
     found += [(bytes_text(each.bytes), each.what) for each in ours]
     shown = "".join(f'<div class="tile"><b>{value}</b><span>{escape(label)}</span></div>' for value, label in found)
@@ -189,7 +190,7 @@ def _listed(facts: Facts, node: Node) -> str:
 
 
 def _goodness(page: Page, facts: Facts) -> None:
-    found = facts.quality
+    found = facts.evaluation
     if found is None:
         known = "" if facts.train_rmse is None else f" On its training data the error is {facts.train_rmse:.4g} (RMSE)."
         page.section(
@@ -211,7 +212,7 @@ def _goodness(page: Page, facts: Facts) -> None:
         page.figures_beside(*shown, most=3)
 
 
-def _verdict(facts: Facts, found: Quality) -> str:
+def _verdict(facts: Facts, found: Evaluation) -> str:
     """Errors in words."""
     text = (
         f"On {found.n:,} entries that were not fitted, predictions are off by {found.rmse:.4g} (root mean square), "

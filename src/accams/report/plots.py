@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.estimators.diagnostics import Diagnostics
-from accams.estimators.quality import Group, Quality
+from accams.use.diagnostics import Diagnostics
+from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.model.size import bytes_text
 from accams.report.facts import Facts, Picture, Weight, group_name, largest_of, later_gains, significant
 from accams.use.hierarchy import Node
@@ -112,7 +112,7 @@ def picture_plot(picture: Picture, sides: tuple[str, str]) -> Plot:
     return {**found, "narrow": narrow}
 
 
-def coverage_plot(quality: Quality) -> Plot:
+def coverage_plot(quality: Evaluation) -> Plot:
     """How many observations lie within intervals, against how many should."""
     should, do = ([100.0 * each[p] for each in quality.coverage] for p in (0, 1))
     found = _line("", np.array(should), np.array(do)) | {"line": {"color": "$accent"}}
@@ -121,7 +121,7 @@ def coverage_plot(quality: Quality) -> Plot:
     return plot([_dotted([45, 100], [45, 100]), found], 300, {"title": "intervals of, %"}, {"title": "cover, %"})
 
 
-def groups_plot(groups: tuple[Group, ...], quality: Quality, what: str) -> Plot:
+def groups_plot(groups: tuple[ActivityGroup, ...], quality: Evaluation, what: str) -> Plot:
     """Errors by how much data there was."""
     names = list(map(group_name, groups))
     bars = _bars(list(range(len(names))), [group.rmse for group in groups])

@@ -100,15 +100,6 @@ def fold_labels(
     return Folded(np.zeros((len(begins) - 1, 0)), np.concatenate([part.constants for part in parts]), together)
 
 
-def label_priors(codes: Codes) -> tuple[Positions, Floats]:
-    """How many lines each template has, with the average, and the logarithm of how frequent each row label is."""
-    found = [np.zeros(0)]
-    for s, k in enumerate((codes.heights - 1).tolist()):
-        counts = np.bincount(codes.rows[:-1, s], minlength=k + 1)[:k] + 1.0 / k
-        found.append(np.append(np.log(counts / counts.sum()), -np.inf))
-    return codes.heights, np.concatenate(found)
-
-
 def _uniforms(seed: int | None, d: int, shape: tuple[int, ...]) -> Floats:
     """Random numbers of one sum, or none."""
     return np.zeros((0, 0)) if seed is None else np.random.default_rng([seed, d]).random(shape)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.model.codes import THREADS, Codes
+from accams.model.interactions import Interactions
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -54,9 +55,7 @@ class Sums:
 
     @cached_property
     def label_priors(self) -> list[tuple[Positions, Floats]]:
-        """Of each sum, what is known of a row before anything is seen of it (`fold.label_priors`)."""
-        from accams.use.fold import label_priors
-
+        """Label prior of each sum (`label_priors`)."""
         return [label_priors(each) for each in self.codes]
 
     def column_pairs(self, d: int) -> Floats:
@@ -117,34 +116,13 @@ def expected_lines(codes: Codes, shares: Floats) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-@dataclass(frozen=True)
-class Seen:
-    """Which columns each row has observed: columns[starts[i]] .. columns[starts[i + 1]] are those of row i."""
-
-    starts: Positions
-    columns: NDArray[np.integer[Any]]
-
-    @classmethod
-    def at(cls, rows: Positions, columns: Positions, n_rows: int) -> Seen:
-        """Cells in any order; those of row -1 or column -1 are left out."""
-        inside = (rows >= 0) & (columns >= 0)
-        order = np.argsort(rows[inside], kind="stable")
-        starts = np.searchsorted(rows[inside][order], np.arange(n_rows + 1))
-        return cls(starts.astype(np.int64), columns[inside][order])
-
-    def of(self, rows: Positions) -> tuple[Positions, Positions]:
-        """The same for some rows alone; none for row -1.
-
-        Examples
-        --------
-        >>> starts, columns = Seen(np.array([0, 2, 3]), np.array([4, 7, 5])).of(np.array([1, -1, 0]))
-        >>> starts.tolist(), columns.tolist()
-        ([0, 1, 1, 3], [5, 4, 7])
-        """
-        counts = np.where(rows < 0, 0, np.diff(self.starts)[rows])
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        inner = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
-        return starts, self.columns[np.repeat(self.starts[:-1][rows], counts) + inner].astype(np.int64)
+def label_priors(codes: Codes) -> tuple[Positions, Floats]:
+    """How many lines each template has, with the average, and the logarithm of how frequent each row label is."""
+    found = [np.zeros(0)]
+    for s, k in enumerate((codes.heights - 1).tolist()):
+        counts = np.bincount(codes.rows[:-1, s], minlength=k + 1)[:k] + 1.0 / k
+        found.append(np.append(np.log(counts / counts.sum()), -np.inf))
+    return codes.heights, np.concatenate(found)
 
 
 @dataclass(frozen=True)
@@ -193,7 +171,7 @@ class Catalogue:
         owner = np.array([d for d, _ in blocks], np.int64)
         return cls(sums, columns, places, widths, owner, codes, _base(sums, columns))
 
-    def places_of(self, rows: Positions, seen: Seen | None) -> tuple[Positions, Positions]:
+    def places_of(self, rows: Positions, seen: Interactions | None) -> tuple[Positions, Positions]:
         """What these rows have seen, by place among the columns; -1 where it is not there."""
         if seen is None:
             return np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int64)

@@ -1,25 +1,39 @@
-"""How a fit went: what became of each stencil in each sweep, and whether the chains agree."""
+"""Diagnostics of a fit: each stencil in each sweep, and whether chains agree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.errors import InputError
 from accams.fit.backfit import Step
+from accams.fit.run import Sweep
 from accams.fit.visits import Visit
 from accams.model.posterior import Mixing, Posterior
+from accams.use.records import Records
 
 Floats = NDArray[np.float64]
 SIDES = ("rows", "cols")
 
 
+class StencilDiagnostics(NamedTuple):
+    """Labels of one side of a stencil after one sweep."""
+
+    sweep: int
+    stencil: int
+    side: str
+    entropy: float
+    changed: float
+    gain: float
+
+
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """What happened in a fit, sweep by sweep and stencil by stencil.
+    """Diagnostics of a fit, sweep by sweep and stencil by stencil.
 
     Attributes
     ----------
@@ -55,11 +69,11 @@ class Diagnostics:
             raise InputError("mixing is about chains of draws (BayesianACCAMS); this model has a single stencil sum")
         return self.posterior.mixing()
 
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """One line for each sweep, stencil and side: columns for a DataFrame of any library."""
+    def records(self) -> Records[StencilDiagnostics]:
+        """Return one line for each sweep, stencil and side, as records with `to_pandas` and the like."""
         sweeps, stencils, _ = self.entropy.shape
         sweep, stencil, side = np.indices(self.entropy.shape).reshape(3, -1)
-        return {
+        columns = {
             "sweep": sweep + 1,
             "stencil": stencil,
             "side": np.array(SIDES)[side],
@@ -67,6 +81,11 @@ class Diagnostics:
             "changed": self.changed.ravel(),
             "gain": np.repeat(self.gain.reshape(sweeps * stencils), len(SIDES)),
         }
+        return Records(StencilDiagnostics, columns)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the columns of `records` by name."""
+        return self.records().to_dict()
 
     def __str__(self) -> str:
         sweeps = f"{len(self.rmse)} sweep{'s' if len(self.rmse) > 1 else ''}"
@@ -78,23 +97,21 @@ class Diagnostics:
         return "\n".join(lines)
 
 
-def diagnostics_of(model: Any) -> Diagnostics:
-    """What `diagnostics` of a fitted model gives."""
-    history = getattr(model, "history_", None)
+def diagnostics_of(history: Sequence[Step] | Sequence[Sweep], posterior: Posterior | None) -> Diagnostics:
+    """Return the diagnostics of a fit from what it reported."""
     if not history:
-        raise InputError(
-            "this model does not know how it was fitted: small models and files without ids do not keep that"
-        )
+        raise InputError("this model has no record of its fit: compressed models and files without ids leave it out")
     if isinstance(history[0], Step):
-        return _of_steps(history)
-    visits = np.array([each.visits for each in history], np.float64)
-    validation = np.array([np.nan if each.validation_rmse is None else each.validation_rmse for each in history])
+        return _of_steps([each for each in history if isinstance(each, Step)])
+    sweeps = [each for each in history if isinstance(each, Sweep)]
+    visits = np.array([each.visits for each in sweeps], np.float64)
+    validation = np.array([np.nan if each.validation_rmse is None else each.validation_rmse for each in sweeps])
     return Diagnostics(
         *_parts(visits),
-        rmse=np.array([each.rmse for each in history]),
-        sigma=np.array([each.sigma for each in history]),
+        rmse=np.array([each.rmse for each in sweeps]),
+        sigma=np.array([each.sigma for each in sweeps]),
         validation_rmse=None if np.isnan(validation).all() else validation,
-        posterior=model.posterior_,
+        posterior=posterior,
     )
 
 

@@ -1,41 +1,51 @@
-"""From a fitted model to a small one: which matrix is to be kept, with which weights, and in how many bytes."""
+"""Distil many stencil sums into a small one: which matrix to approximate, with which weights, in how many bytes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.errors import InputError
-from accams.estimators import checks
-from accams.estimators.progress import ProgressBar
 from accams.fit import distill as fit_distill
 from accams.fit.keys import seed_of
 from accams.fit.target import Target, of_mean
+from accams.fitted.progress import ProgressBar
 from accams.model import file
 from accams.model.codes import Codes
 from accams.model.stencils import StencilSum
+from accams.settings.kinds import Integer
 from accams.threads import Threads
 
-if TYPE_CHECKING:
-    from accams.estimators.base import StencilEstimator
-
 Floats = NDArray[np.float64]
-BITS_PER_VECTOR = 0.7  # of a row or column, at least, in a stencil that pays: so many bytes have room for so many
+Activity = tuple[Floats, Floats] | None
+BITS_PER_VECTOR = 0.7  # least bits per row or column of a stencil that pays: bounds how many fit into so many bytes
 MORE_VECTORS, MOST_VECTORS = 10, 256
-MOST_LABELS = 1 << 16  # of a stencil that an encoding can begin with
-LARGE = 1e7  # labels in all: the target alone takes more than two seconds
-WORK = 3e11  # additions at most for the target: of more draws than that, some are left out
+MOST_LABELS = 1 << 16  # labels of a stencil that an encoding can start from
+LARGE = 1e7  # labels in all from which on computing the target alone takes more than two seconds
+WORK = 3e11  # most additions for the target; of more draws than that, some are left out
+EXPLAINING_BYTES = 3.5  # per row and column, of the small model that explains many draws
+LEAST_EXPLAINING = 4000
+
+
+def explaining(one: StencilSum, sums: list[Codes], activity: Activity) -> StencilSum:
+    """Return the small sum by which a model of many draws explains itself."""
+    size = int(max(EXPLAINING_BYTES * sum(one.shape), LEAST_EXPLAINING))
+    return distilled(one, sums, size, "uniform" if activity is None else activity)
 
 
 def distilled(
-    model: StencilEstimator, max_bytes: int, weights: Any, random_state: Any, n_threads: int | None, verbose: bool | str
-) -> StencilSum:
-    """A stencil sum of at most `max_bytes` on disk that predicts as this model does."""
-    checks.whole("max_bytes", max_bytes, 1)
-    one, seed, threads, sums = model.stencils_, seed_of(random_state), Threads(n_threads), model._sums()
-    both = weights_of(model, weights)
+    one: StencilSum, sums: list[Codes], max_bytes: int, weights: Any, random_state: Any = 0,
+    n_threads: int | None = None, verbose: bool | str = "auto",
+) -> StencilSum:  # fmt: skip
+    """Return a stencil sum of at most `max_bytes` on disk that predicts as the mean of `sums` does.
+
+    `one` is the single sum of the model: where `sums` is that alone, distilling starts from it.
+    """
+    Integer(1).check("max_bytes", max_bytes)
+    seed, threads = seed_of(random_state), Threads(n_threads)
+    both = checked_weights(weights, one.shape)
     if len(sums) == 1:
         kept = fits_as_it_is(one, max_bytes)
         if kept is not None:
@@ -51,6 +61,18 @@ def distilled(
         return fit_distill.distill(
             target, max_bytes, unseen, start=start, seed=seed, threads=threads, watch=bar.update_round
         )
+
+
+def chosen_weights(weights: Any, activity: Activity) -> Any:
+    """Return the weights of rows and columns that the parameter `weights` stands for."""
+    if not (isinstance(weights, str) and weights == "activity"):
+        return weights
+    if activity is None:
+        raise InputError(
+            "this model does not know how many observations its rows and columns had: pass weights='uniform', or one "
+            "number per row and one per column"
+        )
+    return activity
 
 
 def fits_as_it_is(model: StencilSum, max_bytes: int) -> StencilSum | None:
@@ -81,19 +103,6 @@ def rank_for(max_bytes: int, shape: tuple[int, int]) -> int:
     """As many singular vectors as there can be room for, and some more."""
     room = 8.0 * max_bytes / (BITS_PER_VECTOR * sum(shape))
     return min(int(np.clip(room, 1, MOST_VECTORS - MORE_VECTORS)) + MORE_VECTORS, *shape)
-
-
-def weights_of(model: StencilEstimator, weights: Any) -> tuple[Floats, Floats]:
-    """One weight per row and one per column."""
-    if isinstance(weights, str) and weights == "activity":
-        known = getattr(model, "activity_", None)
-        if known is None:
-            raise InputError(
-                "this model does not know how many observations its rows and columns had: pass weights='uniform' "
-                "(--weights uniform), or one number per row and one per column"
-            )
-        return known[0], known[1]
-    return checked_weights(weights, model.stencils_.shape)
 
 
 def checked_weights(weights: Any, shape: tuple[int, int]) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Parameters as JSON, for files."""
+"""Settings as JSON, for files."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from accams.estimators.params import Parameters
+from accams.settings.fields import Settings
 
 
-def encoded_parameters(estimator: Parameters, without: Collection[str] = ()) -> dict[str, Any]:
-    """The parameters of an estimator that JSON can hold."""
-    given = {name: encoded(value) for name, value in estimator.get_params().items() if name not in without}
-    return {name: value for name, value in given.items() if _is_json(value)}
+def plain_parameters(settings: Settings, without: Collection[str] = ()) -> dict[str, Any]:
+    """Return the parameters that JSON can hold, by name, those of records as ``record__name``."""
+    given = settings.get_params()
+    return {name: x for name, x in given.items() if name not in without and _is_json(encoded(x))}
 
 
 def encoded(value: Any) -> Any:
-    """JSON knows neither tuples nor paths nor NumPy's numbers."""
+    """Return a value as JSON has it: tuples are marked, paths are text, NumPy's numbers are plain."""
     if isinstance(value, tuple):
         return {"tuple": [encoded(x) for x in value]}
     if isinstance(value, (list, np.ndarray)):
@@ -30,7 +30,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """The value that was encoded."""
+    """Undo `encoded`."""
     if isinstance(value, dict):
         return tuple(decoded(x) for x in value["tuple"])
     return [decoded(x) for x in value] if isinstance(value, list) else value
@@ -41,4 +41,4 @@ def _is_json(value: Any) -> bool:
         json.dumps(value)
     except (TypeError, ValueError):
         return False
-    return True
+    return not isinstance(value, Settings)

@@ -161,6 +161,14 @@ def known_positions(
     return i, j
 
 
+def ids_of_frame(frame: Any, name: str) -> NDArray[Any]:
+    """Return the column of ids: the one called `name`, or the only one."""
+    table = table_of(frame)
+    if name not in table.columns and len(table.columns) > 1:
+        raise InputError(f"the table has no column {name!r}: pass the ids alone, or a table with that column")
+    return np.asarray(table.get_column(name if name in table.columns else table.columns[0]).to_numpy())
+
+
 def is_frame(X: Any) -> bool:
     """Whether X is a table with named columns."""
     return not isinstance(X, np.ndarray) and hasattr(type(X), "columns")

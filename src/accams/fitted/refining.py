@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from accams.data.ids import Index
+from accams.data.inputs import observations_of, positions
 from accams.data.observations import Observations
 from accams.engine.choose import make_engine
 from accams.errors import InputError
-from accams.estimators import checks
-from accams.estimators.distilling import LARGE, Floats, checked_weights, fits_as_it_is, rank_for
-from accams.estimators.inputs import observations_of, positions
-from accams.estimators.progress import ProgressBar
 from accams.fit import distill as fit_distill
 from accams.fit.encode import Encoding
 from accams.fit.keys import seed_of
 from accams.fit.observed import Observed
 from accams.fit.search import TRIES, Improvable, Search, Unseen
 from accams.fit.target import MOST_EXACT, Target, of_matrix, of_predictor
+from accams.fitted.distilling import LARGE, MOST_VECTORS, Floats, checked_weights, fits_as_it_is, rank_for
+from accams.fitted.progress import ProgressBar
 from accams.model import file
 from accams.model.stencils import StencilSum
+from accams.settings.kinds import Integer, Number
 from accams.threads import Threads
 
-if TYPE_CHECKING:
-    from accams.estimators.base import StencilEstimator
-
-MOST_VECTORS = 256
 FIRST_PRICE = 0.1  # of the error that is left, for all bits: low, since what has been dropped does not come back
 NONE: Unseen = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -70,7 +67,7 @@ def distill(
     >>> bool(abs(small.dense() - np.outer(np.sin(x), np.cos(y))).max() < 0.1), small.size.bytes <= 3000
     (True, True)
     """
-    checks.whole("max_bytes", max_bytes, 1)
+    Integer(1).check("max_bytes", max_bytes)
     threads, seed = Threads(n_threads), seed_of(random_state)
     with ProgressBar(verbose, "distilling") as bar, closing(threads):
         if callable(target):
@@ -138,9 +135,9 @@ def refine(
     if model.row_effects is not None or model.col_effects is not None:
         raise InputError("refine cannot move continuous effects: distill or compress the model first")
     if max_bytes is not None:
-        checks.whole("max_bytes", max_bytes, 1)
-    checks.whole("n_rounds", n_rounds, 1)
-    checks.number("shrinkage", shrinkage, 0.0)
+        Integer(1).check("max_bytes", max_bytes)
+    Integer(1).check("n_rounds", n_rounds)
+    Number().check("shrinkage", shrinkage)
     threads = Threads(n_threads)
     with ProgressBar(verbose, "refining") as bar, closing(threads):
         if callable(target):
@@ -163,22 +160,22 @@ def refine(
             return _refined(Observed(engine, model, shrinkage), unseen, max_bytes, n_rounds, bar)
 
 
-def towards(model: StencilEstimator, X: Any, y: Any, sample_weight: Any) -> Observations:
-    """Observations with the rows and columns of a fitted model."""
-    given = observations_of(X, y, sample_weight)
-    if given.row_index.is_positional and given.col_index.is_positional and given.shape == model.stencils_.shape:
+def towards(indices: tuple[Index, Index], X: Any, y: Any, sample_weight: Any) -> Observations:
+    """Return observations with the rows and columns of a fitted model."""
+    given, shape = observations_of(X, y, sample_weight), (len(indices[0]), len(indices[1]))
+    if given.row_index.is_positional and given.col_index.is_positional and given.shape == shape:
         return given
     rows, cols, values = given.coo()
     places = []
     for index, known, name in zip(
-        (given.row_index, given.col_index), (model.row_index_, model.col_index_), ("row", "column"), strict=True
+        (given.row_index, given.col_index), indices, ("row", "column"), strict=True
     ):
         found = positions(known, index.ids)
         if (found < 0).any():
             raise InputError(f"{name} {index.ids[int(np.argmin(found))]} is not in the model: refine takes no new ones")
         places.append(found)
     return Observations.from_coo(
-        places[0][rows], places[1][cols], values, shape=model.stencils_.shape, weights=given.weights
+        places[0][rows], places[1][cols], values, shape=shape, weights=given.weights
     )
 
 
@@ -239,5 +236,5 @@ def _checked_shape(shape: tuple[int, int] | None) -> tuple[int, int]:
     if not isinstance(shape, tuple) or len(shape) != 2:
         raise InputError("a function of cells needs shape=(rows, columns)")
     for name, size in zip(("rows", "columns"), shape, strict=True):
-        checks.whole(f"the number of {name}", size, 1)
+        Integer(1).check(f"the number of {name}", size)
     return int(shape[0]), int(shape[1])

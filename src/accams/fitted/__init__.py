@@ -1,0 +1,1 @@
+"""The fitted model: `Model`, the parts it is made of, and its files."""

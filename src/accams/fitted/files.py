@@ -1,0 +1,114 @@
+"""Model files and history files: write them, read them, and say what is wrong with them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from accams.data.ids import Index
+from accams.errors import InputError
+from accams.fitted import packing
+from accams.fitted.formats import from_format_1
+from accams.fitted.parts import Parts
+from accams.fitted.schema import OPTIONAL, SCHEMAS
+from accams.model import container, file, idcoding
+from accams.model.container import Tensors
+from accams.model.interactions import Interactions
+
+FORMAT = 2
+HISTORY_KIND, HISTORY_FORMAT = "history", 1
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+
+
+def to_bytes(
+    model: Parts, *, ids: bool = True, interactions: bool = True, activity: bool = True, coding: str = "auto",
+    templates: str | float = "float32",
+) -> bytes:  # fmt: skip
+    """Return the file of a model, with or without its ids, interactions and activity."""
+    kept = {"ids": ids, "interactions": interactions, "activity": ids and activity, "history": ids}
+    packed = packing.pack(model, coding, templates, {name for name, keep in kept.items() if not keep})
+    parts = {name: _marked(name, fields) for name, (fields, _) in packed.items()}
+    tensors = {f"{part}/{name}": x for part, (_, own) in packed.items() for name, x in own.items()}
+    return container.to_bytes({"kind": file.KIND, "format": FORMAT, "shape": model.shape, "parts": parts}, tensors)
+
+
+def _marked(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "optional": True} if name in OPTIONAL else fields
+
+
+def read(path: str | Path) -> Parts:
+    """Read the parts of a model file."""
+    header, tensors = container.read(path, file.KIND, FORMAT)
+    try:
+        parts, of = from_format_1(header, tensors) if header["format"] == 1 else _by_part(header["parts"], tensors)
+        known = {name: fields for name, fields in parts.items() if _is_known(path, name, fields)}
+        for name, fields in known.items():
+            SCHEMAS[name].check(name, fields)
+        return packing.unpack(known, of, file.checked_shape(header["shape"]))
+    except container.ModelFileError:
+        raise
+    except DAMAGE as error:
+        raise container.damaged(path, file.KIND, error) from None
+
+
+def _by_part(parts: dict[str, dict[str, Any]], tensors: Tensors) -> tuple[dict[str, dict[str, Any]], dict[str, Tensors]]:
+    of: dict[str, Tensors] = {name: {} for name in parts}
+    for name, x in tensors.items():
+        part, _, own = name.partition("/")
+        of[part][own] = x
+    return parts, of
+
+
+def _is_known(path: str | Path, name: str, fields: dict[str, Any]) -> bool:
+    """Return whether a part can be read; raise where the model cannot do without one that cannot."""
+    version = fields.get("version", 1)
+    if name in SCHEMAS and isinstance(version, int) and version <= SCHEMAS[name].version:
+        return True
+    if fields.get("optional") is not True:
+        raise container.ModelFileError(
+            f"{path} has a part {name[:40]!r} that this version of accams does not know: upgrade accams"
+        )
+    warnings.warn(f"{path} has a part {name[:40]!r} that this version of accams does not know: ignored", stacklevel=5)
+    return False
+
+
+def write_history(path: str | Path, rows: Index, cols: Index, interactions: Interactions) -> None:
+    """Write which items each user has observed to a file of its own."""
+    fields, tensors = packing.pack_interactions(interactions)
+    header: dict[str, Any] = {"kind": HISTORY_KIND, "format": HISTORY_FORMAT, "shape": [len(rows), len(cols)], **fields}
+    for name, index in (("row", rows), ("col", cols)):
+        header[name], ids = idcoding.pack_ids(index)
+        if ids is not None:
+            tensors[f"ids/{name}"] = ids
+    container.write_atomically(Path(path), container.to_bytes(header, tensors))
+
+
+def read_history(path: str | Path, rows: Index, cols: Index) -> Interactions:
+    """Read the history file of users and items, as interactions of these rows and columns."""
+    header, tensors = container.read(path, HISTORY_KIND, HISTORY_FORMAT)
+    try:
+        shape = file.checked_shape(header["shape"])
+        SCHEMAS["interactions"].check("interactions", header)
+        pieces = {name: x for name, x in tensors.items() if not name.startswith("ids/")}
+        own = packing.unpack_interactions(header, pieces, shape)
+        users, items = (
+            idcoding.unpack_ids(header[name], tensors.get(f"ids/{name}"), size)
+            for name, size in zip(("row", "col"), shape, strict=True)
+        )
+    except DAMAGE as error:
+        raise container.damaged(path, HISTORY_KIND, error) from None
+    if (users, items) == (rows, cols):
+        return own
+    return joined(own, users, items, rows, cols, path)
+
+
+def joined(
+    own: Interactions, users: Index, items: Index, rows: Index, cols: Index, path: str | Path
+) -> Interactions:  # fmt: skip
+    """Return interactions by the positions of other ids; what those do not know is left out."""
+    counts = own.starts[1:] - own.starts[:-1]
+    places = rows.find(users.ids).repeat(counts), cols.find(items.ids)[own.columns]
+    if not len(own) or min(int(each.max()) for each in places) < 0:
+        raise InputError(f"{path} has no user or no item of this model: is it the history of the same data?")
+    return Interactions.at(places[0], places[1], len(rows))

@@ -1,0 +1,178 @@
+"""Fold in: a new user or item from a handful of values, without fitting anything again."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accams.data.inputs import is_frame, values_of
+from accams.data.observations import Observations
+from accams.errors import InputError
+from accams.fitted.parts import Parts
+from accams.fitted.ranking import catalogue_of, chosen
+from accams.model.interactions import Interactions
+from accams.model.posterior import with_spread
+from accams.settings.kinds import Integer, Words
+from accams.use.explain import Explanation, explain
+from accams.use.fold import Folded, fold
+from accams.use.ids import as_ids, check_number, known
+from accams.use.records import Recommendation, Records, recommendations
+from accams.use.scoring import Floats, Positions
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FoldedRow:
+    """A new user (or item), known by a few values, that can be used as any other (`Model.fold_in`).
+
+    Attributes
+    ----------
+    values : array
+        Its values.
+    name : object
+        What it is called in recommendations.
+    """
+
+    model: Parts
+    folded: Folded
+    positions: Positions
+    values: Floats
+    name: Any = "guest"
+
+    @classmethod
+    def of(cls, model: Parts, items: Any, values: Floats) -> FoldedRow:
+        """From values of some items."""
+        positions = known(model.col_index, as_ids(items), "item")
+        if len(np.unique(positions)) < len(positions):
+            raise InputError("an item comes twice in the history: give one value for each")
+        begins = np.array([0, len(positions)])
+        return cls(model, fold(model.sums, model.noise, begins, positions, values, blank=model.blank), positions, values)
+
+    @property
+    def items(self) -> NDArray[Any]:
+        """Ids of the items that it has values for."""
+        return self.model.col_index.ids[self.positions]
+
+    @property
+    def columns(self) -> NDArray[Any]:
+        """Former name of `items`."""
+        warnings.warn("columns is deprecated, to be removed in 0.3: use items", FutureWarning, stacklevel=2)
+        return self.items
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """Its code: the most probable label in each stencil; None where the model has many draws."""
+        return self.folded.labels[0][0] if self.model.posterior is None else None
+
+    def predict(self, items: Any, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
+        """Predict items by their ids; an unknown item is predicted as the average one.
+
+        Parameters and results are those of `Model.predict`.
+        """
+        if return_std or quantiles is not None:
+            self.model.need_spread("return_std" if return_std else "quantiles")
+        mean, variance = self._moments(self.model.col_index.find(as_ids(items)))
+        return clip_answer(self.model, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
+
+    def recommend(
+        self, n: int = 10, *, exclude_seen: bool = True, candidates: Any = None, return_std: bool = False,
+        quantile: float | None = None,
+    ) -> Records[Recommendation]:  # fmt: skip
+        """Return the best items, as `Model.recommend` does; those in the history are left out."""
+        model = self.model
+        check_number(n, len(model.col_index), "items")
+        lower = model.check_order(return_std, quantile)
+        catalogue = catalogue_of(model, candidates)
+        seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
+        left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
+        profile = self.folded.in_units(model.sums)
+        if lower and model.posterior is None:  # the variance depends on the item: rank all of them, then cut
+            best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0)
+            mean, variance = self._moments(best[best >= 0])
+            order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
+            best = best[best >= 0][order][None]
+        else:
+            best = catalogue.best_of(*profile, n, left_out, model.row_noise(np.array([-1])), lower)
+        _, rank, j = chosen(best)
+        mean, variance = self._moments(j)
+        names, rules = (np.full(len(j), text, object) for text in (self.name, ""))
+        std = np.sqrt(variance) if return_std else None
+        return recommendations(names, model.col_index.ids[j], rank, model.clipped(mean), std, rules)
+
+    def explain(self, item: Any) -> Explanation:
+        """Take one prediction apart; a model of many draws is explained by a small one distilled from it."""
+        j = known(self.model.col_index, as_ids([item]), "item")
+        mean = self._moments(j)[0]
+        prediction = float(self.model.clipped(mean)[0])
+        by = self if self.model.posterior is None else FoldedRow.of(self.model.explainer, self.items, self.values)
+        members = by.model.members
+        codes = members.codes
+        lines = np.split(by.folded.profiles[0], np.cumsum(codes.widths)[:-1])
+        effect = float(by.folded.constants[0, 0] - codes.offset)
+        names, labels = (self.name, item), by.folded.labels[0][0]
+        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, by is not self, lines, labels, effect)
+
+    def __repr__(self) -> str:
+        return f"FoldedRow({len(self.values)} values, {self.model.shape[1]:,} items)"
+
+    def _moments(self, columns: Positions) -> tuple[Floats, Floats]:
+        """Return the mean before clipping and the variance of an observation."""
+        mean, spread = self.folded.predict(self.model.sums, 0, columns)
+        new = np.full(len(columns), -1, np.int64)
+        if self.model.posterior is not None:
+            return mean, spread + self.model.row_noise(new)
+        return mean, spread if self.model.spread is None else self.model.spread.variance(new, columns)
+
+
+def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: int) -> FoldedRow:
+    """Return a new user or item."""
+    Integer(1).check("n_draws", n_draws)
+    Words("user", "item").check("new", new)
+    thinned = model.thin(n_draws)
+    ids, values = _history(history, y)
+    if len(ids) == 0:
+        raise InputError("the history is empty: give at least one value, such as {item: value}")
+    if not np.isfinite(values).all():
+        raise InputError("the history has values that are missing (NaN) or infinite")
+    check_values(model, values)
+    return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values)
+
+
+def check_values(model: Parts, values: NDArray[np.float64]) -> None:
+    """Raise InputError for values that are not on the scale of the training values."""
+    low, high = model.value_range
+    single = values.astype(np.float32)  # as the training values were
+    outside = values[(single < np.float32(low)) | (single > np.float32(high))]
+    if outside.size:
+        raise InputError(
+            f"the value {outside[0]:g} lies outside the range of the training values ({low:g} to {high:g}): give values "
+            "on the same scale"
+        )
+
+
+def _history(history: Any, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return ids and values of one row."""
+    if isinstance(history, Observations):
+        raise InputError("fold_in takes the values of one user, such as {item: value}")
+    if y is not None:
+        ids = as_ids(history)
+        return ids, values_of(y, "y", len(ids))
+    if isinstance(history, Mapping):
+        return as_ids(list(history)), values_of(list(history.values()), "history", len(history))
+    if is_frame(history) or hasattr(history, "items"):
+        raise InputError("give items and values apart: fold_in(table['item'], table['rating'])")
+    pairs = list(history) if hasattr(history, "__iter__") else [history]
+    if not all(isinstance(pair, (list, tuple, np.ndarray)) and len(pair) == 2 for pair in pairs):
+        raise InputError("the history must be {item: value}, pairs (item, value), or items and values y")
+    return as_ids([pair[0] for pair in pairs]), values_of([pair[1] for pair in pairs], "history", len(pairs))
+
+
+def clip_answer(model: Parts, answer: Any, return_std: bool) -> Any:
+    """Clip means and quantiles of an answer; standard deviations stay as they are."""
+    if not isinstance(answer, tuple):
+        return model.clipped(answer)
+    return tuple(x if return_std and p == 1 else model.clipped(x) for p, x in enumerate(answer))

@@ -1,0 +1,148 @@
+"""Pack the parts of a model into header fields and tensors, and unpack them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.use.evaluation import Evaluation
+from accams.fitted.history import pack_history, unpack_history
+from accams.fitted.parts import FitInfo, Parts
+from accams.model import draws, file, idcoding, interactions, spread
+from accams.model.coding import decode_ints, encode_ints
+from accams.model.container import Tensors
+from accams.model.posterior import Posterior
+from accams.model.stencils import StencilSum
+from accams.settings.encoding import decoded, encoded
+
+Packed = tuple[dict[str, Any], Tensors]
+
+
+def pack(model: Parts, coding: str, templates: str | float, left_out: set[str]) -> dict[str, Packed]:
+    """Return header fields and tensors of each part that the file is to hold, by name."""
+    one = model.stencils if templates == "float32" else model.stencils.rounded(templates)
+    packed = {"stencils": file.pack_sum(one, coding), "values": (_values(model), {})}
+    if model.posterior is not None:
+        packed["posterior"] = _pack_posterior(model.posterior, coding, templates)
+    positional = all(index.is_positional for index in model.indices)
+    if "ids" not in left_out and not positional:
+        packed["ids"] = _pack_ids(model)
+    if model.spread is not None:
+        packed["spread"] = spread.pack(model.spread)
+    if model.activity is not None and "activity" not in left_out:
+        levels = np.rint(2.0 * np.log2(np.concatenate(model.activity))).astype(np.int64)
+        packed["activity"] = {}, {"levels": encode_ints(levels)}
+    if model.interactions is not None and "interactions" not in left_out:
+        packed["interactions"] = pack_interactions(model.interactions)
+    if model.fit_history and "history" not in left_out:
+        names, tensors = pack_history(model.fit_history)
+        packed["history"] = {"names": names}, tensors
+    if model.evaluation is not None:
+        packed["evaluation"] = {"result": asdict(model.evaluation)}, {}
+    info = model.info
+    if info != FitInfo():
+        fields = {"estimator": info.estimator, "training": dict(info.training)}
+        fields["parameters"] = {name: encoded(value) for name, value in info.parameters.items()}
+        packed["fit"] = fields | ({} if info.names is None else {"names": list(info.names)}), {}
+    return packed
+
+
+def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], shape: tuple[int, int]) -> Parts:
+    """Return the fields of a model from parts that have been checked against their schemas."""
+    one = file.unpack_sum(parts["stencils"], tensors["stencils"], shape)
+    rows, cols = _unpack_ids(parts.get("ids"), tensors.get("ids", {}), shape)
+    values = parts.get("values", {})
+    low, high = values.get("range", (-np.inf, np.inf))
+    clip = values.get("clip")
+    made: dict[str, Any] = {
+        "clip": None if clip is None else (float(clip[0]), float(clip[1])),
+        "sigma": values.get("sigma"),
+        "zero_weight": values.get("zero_weight"),
+    }
+    if not low <= high or (clip is not None and not clip[0] <= clip[1]):
+        raise ValueError("the range of values is empty")
+    if "posterior" in parts:
+        made["posterior"] = _unpack_posterior(parts["posterior"], tensors["posterior"], one)
+    if "spread" in parts:
+        made["spread"] = spread.unpack(parts["spread"], tensors["spread"], shape)
+    if "activity" in parts:
+        levels = decode_ints(tensors["activity"]["levels"], sum(shape))
+        if len(levels) and not (0 <= int(levels.min()) <= int(levels.max()) < 128):
+            raise ValueError("the activity of rows and columns cannot be")
+        made["activity"] = tuple(np.split(2.0 ** (levels / 2.0), [shape[0]]))
+    if "interactions" in parts:
+        made["interactions"] = unpack_interactions(parts["interactions"], tensors["interactions"], shape)
+    if "history" in parts:
+        made["fit_history"] = unpack_history(parts["history"]["names"], tensors["history"], len(one))
+    if "evaluation" in parts:
+        made["evaluation"] = Evaluation.from_dict(parts["evaluation"]["result"])
+    if "fit" in parts:
+        made["info"] = _unpack_info(parts["fit"])
+    return Parts(stencils=one, row_index=rows, col_index=cols, value_range=(float(low), float(high)), **made)
+
+
+def pack_interactions(what: interactions.Interactions) -> Packed:
+    """Return the part that holds interactions."""
+    sizes, pieces = interactions.pack(what)
+    return {"sizes": sizes}, {str(p): x for p, x in enumerate(pieces)}
+
+
+def unpack_interactions(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> interactions.Interactions:
+    """Undo `pack_interactions`."""
+    return interactions.unpack(fields["sizes"], [tensors[str(p)] for p in range(len(tensors))], shape)
+
+
+def _values(model: Parts) -> dict[str, Any]:
+    finite = all(map(np.isfinite, model.value_range))
+    fields = {
+        "range": list(model.value_range) if finite else None,
+        "clip": None if model.clip is None else list(model.clip),
+        "sigma": model.sigma,
+        "zero_weight": model.zero_weight,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _pack_ids(model: Parts) -> Packed:
+    fields, tensors = dict[str, Any](), Tensors()
+    for name, index in zip(("row", "col"), model.indices, strict=True):
+        fields[name], part = idcoding.pack_ids(index)
+        if part is not None:
+            tensors[name] = part
+    return fields, tensors
+
+
+def _unpack_ids(fields: dict[str, Any] | None, tensors: Tensors, shape: tuple[int, int]) -> list[Any]:
+    kinds = fields or {"row": "positions", "col": "positions"}
+    return [idcoding.unpack_ids(kinds[x], tensors.get(x), size) for x, size in zip(("row", "col"), shape, strict=True)]
+
+
+def _pack_posterior(posterior: Posterior, coding: str, templates: str | float) -> Packed:
+    fields, tensors = draws.pack(posterior.draws, coding, templates)
+    traces = {f"trace.{name}": x for name, x in posterior.traces.items()}
+    return {"noise": posterior.noise, **fields}, {**tensors, "probes": posterior.probes, **traces}
+
+
+def _unpack_posterior(fields: dict[str, Any], tensors: Tensors, one: StencilSum) -> Posterior:
+    kept = draws.unpack(fields, tensors, one.shape, (one.unseen_rows, one.unseen_cols))
+    if not kept:
+        raise ValueError("it has no draws")
+    traces = {name.removeprefix("trace."): x for name, x in tensors.items() if name.startswith("trace.")}
+    return Posterior(one.shape, tuple(kept), float(fields["noise"]), traces, _checked_probes(tensors["probes"], one.shape))
+
+
+def _checked_probes(probes: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:
+    right = probes.ndim == 2 and probes.shape[1] == 2 and probes.dtype.kind == "i"
+    if not right or (len(probes) and not ((probes >= 0) & (probes < shape)).all()):
+        raise ValueError("its probes are not cells of the matrix")
+    return probes
+
+
+def _unpack_info(fields: dict[str, Any]) -> FitInfo:
+    parameters = {name: decoded(value) for name, value in fields["parameters"].items()}
+    names = fields.get("names")
+    return FitInfo(fields["estimator"], parameters, fields["training"], None if names is None else (names[0], names[1]))

@@ -1,0 +1,270 @@
+"""Parts: what a fitted model is made of, and what is derived from it once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from accams.data.ids import Index
+from accams.errors import InputError
+from accams.fit.backfit import Step
+from accams.fit.run import Sweep
+from accams.fitted.distilling import explaining
+from accams.use.evaluation import Evaluation
+from accams.model.codes import Codes
+from accams.model.interactions import Interactions
+from accams.model.posterior import Draw, Posterior
+from accams.model.spread import Spread
+from accams.model.stencils import StencilSum
+from accams.use.explain import Members, prominence
+from accams.use.scoring import Catalogue, Floats, Positions, Sums
+from accams.use.similar import likeness
+
+SMALLEST_NOISE = 1e-3  # of the range of values: a fit without error still says little about a new row
+UNKNOWN_NOISE = 0.2  # of the range of values, where the model does not say
+
+
+@dataclass(frozen=True)
+class FitInfo:
+    """Metadata of a fit.
+
+    Attributes
+    ----------
+    estimator : str
+        Class that was fitted; empty for a stencil sum that was saved alone.
+    parameters : mapping
+        Its parameters by name, those of records as ``priors__alpha``.
+    training : mapping
+        What the fit reported: fitted attributes that are plain numbers or text, by their names.
+    names : (str, str) or None
+        Names of the columns with user ids and item ids, where the data was a DataFrame.
+    """
+
+    estimator: str = ""
+    parameters: Mapping[str, Any] = MappingProxyType({})
+    training: Mapping[str, Any] = MappingProxyType({})
+    names: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Parts:
+    """What a fitted model is made of.
+
+    Attributes
+    ----------
+    stencils : StencilSum
+        The model of a single sum; where there is a posterior, its last draw of the first chain.
+    posterior : Posterior or None
+        Where there is one, its draws are what predicts.
+    row_index, col_index : Index
+        Raw ids of users and items.
+    value_range : (float, float)
+        Smallest and largest training value.
+    clip : (float, float) or None
+        Range to which predictions are clipped.
+    sigma : float or None
+        Standard deviation of an observation around the predictions, for folding in.
+    spread : Spread or None
+        Predictive variance of a model without draws.
+    zero_weight : float or None
+        Weight of cells that are not stored, where those are observed zeros.
+    activity : (array, array) or None
+        About one more than the number of observations of each row and each column.
+    interactions : Interactions or None
+        Items that each user has observed.
+    fit_history : sequence of Step or Sweep
+        What the fit reported, step by step.
+    evaluation : Evaluation or None
+        Errors on held-out data.
+    info : FitInfo
+        Metadata of the fit.
+    """
+
+    stencils: StencilSum
+    row_index: Index
+    col_index: Index
+    value_range: tuple[float, float]
+    clip: tuple[float, float] | None = None
+    posterior: Posterior | None = None
+    sigma: float | None = None
+    spread: Spread | None = None
+    zero_weight: float | None = None
+    activity: tuple[Floats, Floats] | None = None
+    interactions: Interactions | None = None
+    fit_history: Sequence[Step] | Sequence[Sweep] = ()
+    evaluation: Evaluation | None = None
+    info: FitInfo = field(default_factory=FitInfo)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be derived again."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    # -- derived once -------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of users and items."""
+        return self.stencils.shape
+
+    @property
+    def indices(self) -> tuple[Index, Index]:
+        """Ids of rows and of columns."""
+        return self.row_index, self.col_index
+
+    @property
+    def unseen(self) -> tuple[Positions, Positions]:
+        """Rows and columns without training data."""
+        return self.stencils.unseen_rows, self.stencils.unseen_cols
+
+    @property
+    def id_names(self) -> tuple[str, str]:
+        """Names of the columns with user ids and item ids."""
+        return self.info.names or ("user", "item")
+
+    @property
+    def blank(self) -> float:
+        """Weight of cells that are not stored."""
+        return float(self.zero_weight or 0.0)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation with which new observations are weighed against what the model expects."""
+        low, high = self.value_range
+        span = high - low if np.isfinite(high - low) else 0.0
+        return max(float(self.sigma or UNKNOWN_NOISE * span), SMALLEST_NOISE * span) or 1.0
+
+    @property
+    def codes(self) -> list[Codes]:
+        """Stencil sums whose mean is the prediction."""
+        return [self.stencils.codes] if self.posterior is None else [draw.codes for draw in self.posterior.draws]
+
+    @cached_property
+    def sums(self) -> Sums:
+        """The same laid out for scoring."""
+        shares = [None] if self.posterior is None else [draw.row_shares for draw in self.posterior.draws]
+        return Sums(self.codes, shares)
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """All columns with data, laid out for scoring."""
+        return Catalogue.of(self.sums, self.with_data(1))
+
+    @cached_property
+    def members(self) -> Members:
+        """Members of the blocks of a single sum."""
+        codes = self.stencils.codes
+        return Members(codes, *self.indices, self.activity or prominence(codes))
+
+    @cached_property
+    def _kept(self) -> dict[Any, Any]:
+        """Derived things that depend on an argument."""
+        return {}
+
+    def alike(self, axis: int, by: str) -> Catalogue:
+        """Return the catalogue that scores how similar rows (axis 0) or columns (1) are."""
+        if (axis, by) not in self._kept:
+            self._kept[axis, by] = Catalogue.of(likeness(self.sums, axis, by), self.with_data(axis))
+        return self._kept[axis, by]  # type: ignore[no-any-return]
+
+    def with_data(self, axis: int) -> Positions:
+        """Return the rows (columns) that had training data."""
+        return np.setdiff1d(np.arange(self.shape[axis]), self.unseen[axis])
+
+    def thin(self, n_draws: int) -> Self:
+        """Return the same model with at most so many draws, which answers faster."""
+        if self.posterior is None or len(self.posterior) <= n_draws:
+            return self
+        if n_draws not in self._kept:
+            thinned = replace(self, posterior=self.posterior.thin(n_draws))
+            thinned._kept["source"] = self, False
+            self._kept[n_draws] = thinned
+        return self._kept[n_draws]  # type: ignore[no-any-return]
+
+    @cached_property
+    def transposed(self) -> Self:
+        """The same model with items for users; interactions and row noise are left behind."""
+        posterior = self.posterior
+        if posterior is not None:
+            draws = [Draw.of(d.chain, d.sweep, d.stencils(*self.unseen).transposed()) for d in posterior.draws]
+            posterior = Posterior(posterior.shape[::-1], tuple(draws), posterior.noise)
+        turned = replace(
+            self,
+            stencils=self.stencils.transposed(),
+            posterior=posterior,
+            row_index=self.col_index,
+            col_index=self.row_index,
+            activity=None if self.activity is None else self.activity[::-1],
+            spread=None if self.spread is None else self.spread.transposed(),
+            interactions=None,
+        )
+        turned._kept["source"] = self, True
+        return turned
+
+    @cached_property
+    def explainer(self) -> Self:
+        """The model of a single sum that explains this one: itself, or what is distilled of many draws."""
+        if self.posterior is None:
+            return self
+        source, turned = self._kept.get("source", (None, False))
+        if source is None:
+            small = explaining(self.stencils, self.codes, self.activity)
+        else:  # thinned or transposed: distil only once
+            small = source.explainer.stencils.transposed() if turned else source.explainer.stencils
+        return replace(self, stencils=small, posterior=None)
+
+    # -- prediction by position ---------------------------------------------------------------------------
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether the model knows how far observations are from its predictions."""
+        return self.posterior is not None or self.spread is not None
+
+    def moments(self, i: Positions, j: Positions) -> tuple[Floats, Floats]:
+        """Return the mean before clipping and the variance of an observation (0 where the model knows of none)."""
+        if self.posterior is None:
+            mean = self.stencils.codes.predict(i, j)
+            return mean, np.zeros(len(i)) if self.spread is None else self.spread.variance(i, j)
+        mean, spread = self.posterior.moments(i, j)
+        return mean, spread + self.row_noise(i)
+
+    def row_noise(self, i: Positions) -> Floats:
+        """Return the noise variance of these rows, beside the variance of the draws."""
+        if self.posterior is None:
+            return np.zeros(len(i))
+        return self.posterior.noise**2 * self.posterior.row_noise(i)
+
+    def clipped(self, prediction: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return predictions within the range of the model."""
+        return prediction if self.clip is None else np.clip(prediction, *self.clip)
+
+    def need_spread(self, what: str) -> None:
+        """Raise InputError unless the model has a predictive spread."""
+        if not self.has_spread:
+            raise InputError(
+                f"{what} needs a model that knows its predictive spread: BayesianACCAMS, or what is compressed of it"
+            )
+
+    def check_order(self, return_std: bool, quantile: float | None) -> float:
+        """Return by how many standard deviations below the mean items are ranked."""
+        if return_std:
+            self.need_spread("return_std")
+        if quantile is None:
+            return 0.0
+        self.need_spread("quantile")
+        if not isinstance(quantile, (int, float)) or not 0.0 < quantile < 1.0:
+            raise InputError(f"quantile must be a number between 0 and 1, not {quantile!r}")
+        return -float(ndtri(quantile))
+
+
+def resolve_clip(clip: bool | tuple[float, float], value_range: tuple[float, float]) -> tuple[float, float] | None:
+    """Return the range that the parameter `clip` stands for."""
+    if isinstance(clip, (bool, np.bool_)):
+        return value_range if clip else None
+    return float(clip[0]), float(clip[1])

@@ -1,0 +1,109 @@
+"""Predict pairs of ids, and compare predictions with data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from accams.data.inputs import known_positions, observations_of, pairs_of, values_of, weights_of
+from accams.data.observations import Observations
+from accams.errors import InputError
+from accams.fitted.folding import clip_answer
+from accams.fitted.parts import Parts
+from accams.model.posterior import with_spread
+from accams.use.evaluation import Evaluation, evaluate
+
+Floats = NDArray[np.float64]
+
+
+class PredictingParts(Parts):
+    """Parts of a model that predict by raw ids."""
+
+    def predict(self, pairs: Any, *, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
+        """Predict pairs of (user id, item id).
+
+        Parameters
+        ----------
+        pairs : array (n, 2), list of pairs, DataFrame or Observations
+            Of Observations, the stored cells are predicted, in row order.
+        return_std : bool, default False
+            Also return the standard deviation of an observation: the spread of the draws and the noise.
+        quantiles : sequence of floats, optional
+            Also return these quantiles of an observation, one column each.
+
+        Returns
+        -------
+        array (n,), or a tuple (mean, std), (mean, quantiles) or (mean, std, quantiles)
+            Mean and quantiles are clipped. An unknown user (item) is predicted as the average user (item) of the model;
+            where both are unknown, that is the overall average.
+        """
+        if return_std or quantiles is not None:
+            self.need_spread("return_std" if return_std else "quantiles")
+        i, j = known_positions(*self.indices, *pairs_of(pairs, self.info.names))
+        mean, variance = self.moments(i, j)
+        return clip_answer(self, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
+
+    def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the negative root mean squared error (higher is better).
+
+        Parameters
+        ----------
+        X, y : pairs and their values
+            Or X alone: Observations, a table of observations, or a matrix like the one that was fitted.
+        sample_weight : array-like, optional
+
+        Returns
+        -------
+        float
+        """
+        rows, cols, values, weights = self._truth(X, y, sample_weight, "score")
+        mean = self.clipped(self.moments(*known_positions(*self.indices, rows, cols))[0])
+        return -float(np.sqrt(np.average(np.square(mean - values), weights=weights)))
+
+    def evaluate(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Evaluation:
+        """Evaluate predictions on data that was not fitted: errors, coverage of intervals, errors by activity.
+
+        Parameters are those of `score`. With observed zeros, only stored cells count.
+
+        Returns
+        -------
+        Evaluation
+        """
+        rows, cols, values, weights = self._truth(X, y, sample_weight, "evaluate")
+        places = known_positions(*self.indices, rows, cols)
+
+        def predict(i: NDArray[np.int64], j: NDArray[np.int64], levels: list[float]) -> tuple[Floats, Floats]:
+            mean, ends = with_spread(*self.moments(i, j), np.zeros(1), False, levels)
+            return self.clipped(mean), self.clipped(ends)
+
+        return evaluate(predict, places, values, weights, self.stencils.offset, self.activity, self.has_spread)
+
+    def _truth(
+        self, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None, what: str
+    ) -> tuple[NDArray[Any], NDArray[Any], Floats, Floats | None]:
+        """Return user ids, item ids, values and weights to compare predictions with."""
+        if y is not None and isinstance(X, Observations):
+            raise InputError("Observations already hold values: pass no y with them")
+        if y is None:
+            X = self._observed(X, sample_weight, what)
+        rows, cols = pairs_of(X, self.info.names)
+        if len(rows) == 0:
+            raise InputError(f"there are no pairs to {what}")
+        values = X.values if y is None else values_of(y, "y", len(rows))
+        weights = X.weights if y is None else weights_of(sample_weight, len(rows))
+        if not np.isfinite(values).all():
+            raise InputError("y has values that are missing (NaN) or infinite")
+        return rows, cols, values, weights
+
+    def _observed(self, X: Any, sample_weight: ArrayLike | None, what: str) -> Observations:
+        observations = observations_of(X, None, sample_weight)
+        if not isinstance(X, Observations) and observations.row_index.is_positional and observations.shape != self.shape:
+            m, n = self.shape
+            raise InputError(
+                f"{what} needs the true values: {what}(pairs, y), {what}(observations), or a matrix with the model's "
+                f"{m:,} rows and {n:,} columns"
+            )
+        return observations

@@ -1,0 +1,130 @@
+"""Rank items: recommendations and similar items, by raw ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.ids import Index
+from accams.data.inputs import ids_of_frame, is_frame, is_sparse, known_positions, observations_of, pairs_of, positions
+from accams.errors import InputError
+from accams.fitted.parts import Parts
+from accams.fitted.sides import NOUNS, axis_of
+from accams.model.interactions import Interactions
+from accams.settings.kinds import Words
+from accams.use.ids import as_ids, check_number, known
+from accams.use.records import (
+    AVERAGE_ROW,
+    Recommendation,
+    Records,
+    SimilarItem,
+    SimilarUser,
+    recommendations,
+)
+from accams.use.scoring import Catalogue, Positions
+from accams.use.similar import MEASURES
+
+Seen = tuple[Interactions, Positions] | None  # what is not to be recommended, and which of its rows are asked for
+
+
+def recommend(
+    model: Parts, user: Any, n: int, exclude_seen: bool, seen: Any, candidates: Any, unknown: str, return_std: bool,
+    quantile: float | None,
+) -> Records[Recommendation]:  # fmt: skip
+    """Return the best items for some users."""
+    Words("error", "average").check("unknown", unknown)
+    check_number(n, len(model.col_index), "items")
+    names = ids_of_frame(user, model.id_names[0]) if is_frame(user) else as_ids(user)
+    rows = known(model.row_index, names, NOUNS[0]) if unknown == "error" else positions(model.row_index, names)
+    left_out = _seen(model, seen, names, rows) if exclude_seen else None
+    return best_items(model, rows, names, n, left_out, candidates, return_std, quantile)
+
+
+def best_items(
+    model: Parts, rows: Positions, names: NDArray[Any], n: int, seen: Seen, candidates: Any, return_std: bool,
+    quantile: float | None,
+) -> Records[Recommendation]:  # fmt: skip
+    """Return the best `n` items for these rows (-1: the average one), called as in `names`."""
+    lower = model.check_order(return_std, quantile)
+    catalogue = catalogue_of(model, candidates)
+    left_out = catalogue.places_of(rows, None) if seen is None else catalogue.places_of(seen[1], seen[0])
+    if lower and model.posterior is None:
+        best = _best_by_quantile(model, catalogue, rows, n, left_out, lower)
+    else:
+        best = catalogue.best(rows, n, left_out, model.row_noise(rows) if lower else None, lower)
+    which, ranks, j = chosen(best)
+    i = rows[which]
+    mean, variance = model.moments(i, j)
+    average = np.isin(i, np.append(model.stencils.unseen_rows, -1))
+    rules = np.where(average, AVERAGE_ROW, "").astype(object)
+    std = np.sqrt(variance) if return_std else None
+    return recommendations(names[which], model.col_index.ids[j], ranks, model.clipped(mean), std, rules)
+
+
+def catalogue_of(model: Parts, candidates: Any) -> Catalogue:
+    """Return the items that are scored: all with data, or the candidates."""
+    if candidates is None:
+        return model.catalogue
+    return Catalogue.of(model.sums, np.unique(known(model.col_index, as_ids(candidates), NOUNS[1])))
+
+
+def _best_by_quantile(
+    model: Parts, catalogue: Catalogue, rows: Positions, n: int, left_out: tuple[Positions, Positions], lower: float
+) -> Positions:
+    """Rank by mean less `lower` standard deviations where the variance is that of a class: row by row, all items."""
+    columns, (starts, places) = catalogue.columns, left_out
+    best = np.full((len(rows), min(n, len(columns))), -1, np.int64)
+    for p, row in enumerate(rows.tolist()):
+        mean, variance = model.moments(np.full(len(columns), row), columns)
+        scores = mean - lower * np.sqrt(variance)
+        seen = places[starts[p] : starts[p + 1]]
+        scores[seen[seen >= 0]] = -np.inf
+        order = np.argsort(-scores, kind="stable")[: best.shape[1]]
+        order = order[scores[order] > -np.inf]
+        best[p, : len(order)] = columns[order]
+    return best
+
+
+def chosen(best: Positions) -> tuple[Positions, Positions, Positions]:
+    """Return row, rank and column of each line of an answer."""
+    which, place = np.nonzero(best >= 0)
+    return which, place + 1, best[which, place]
+
+
+def _seen(model: Parts, seen: Any, names: NDArray[Any], rows: Positions) -> tuple[Interactions, Positions]:
+    """Return what is not to be recommended, and which of its rows are those asked for."""
+    if seen is None:
+        if model.interactions is None:
+            raise InputError(
+                "this model does not know what its users have seen: pass seen (the ratings, or pairs of ids), load it "
+                "with its history, or set exclude_seen=False"
+            )
+        return model.interactions, rows
+    if is_sparse(seen) or (isinstance(seen, np.ndarray) and seen.ndim == 2 and seen.shape[1] != 2):
+        seen = observations_of(seen)
+    raw_rows, raw_cols = pairs_of(seen, model.info.names)
+    asked, places = Index.of(names)
+    known_positions(*model.indices, raw_rows, raw_cols)  # warns where none of them is known
+    return Interactions.at(positions(asked, raw_rows), positions(model.col_index, raw_cols), len(asked)), places
+
+
+def similar(
+    model: Parts, which: Any, n: int, side: str, by: str, candidates: Any
+) -> Records[SimilarItem] | Records[SimilarUser]:
+    """Return the items (users) most like one of them."""
+    Words(*MEASURES).check("by", by)
+    axis = axis_of(side)
+    index = model.indices[axis]
+    check_number(n, len(index), f"{NOUNS[axis]}s")
+    position = known(index, as_ids([which]), NOUNS[axis])
+    catalogue = model.alike(axis, by)
+    if candidates is not None:
+        catalogue = Catalogue.of(catalogue.sums, np.unique(known(index, as_ids(candidates), NOUNS[axis])))
+    itself = catalogue.places_of(np.zeros(1, np.int64), Interactions(np.array([0, 1]), position))
+    nearest = catalogue.best(position, n, itself)[0]
+    nearest = nearest[nearest >= 0]
+    rows = np.broadcast_to(position, nearest.shape)
+    scores = np.mean([codes.predict(rows, nearest) for codes in catalogue.sums.codes], axis=0)
+    return Records((SimilarUser, SimilarItem)[axis], {NOUNS[axis]: index.ids[nearest], "score": scores})

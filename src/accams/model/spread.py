@@ -1,0 +1,78 @@
+"""Spread: the predictive variance of a small model, by a class of the row and a class of the column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.model.coding import decode_labels, encode_labels
+from accams.model.container import Tensors
+from accams.model.packing import check_unfolding
+
+Positions = NDArray[np.int64]
+Floats = NDArray[np.float64]
+MOST_CLASSES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Variance of an observation around the prediction of a model that has no draws.
+
+    The cell (i, j) has variance ``table[row_classes[i], col_classes[j]]``, a stencil of variances. The last class of each
+    side is that of rows (columns) never seen, and of position -1.
+
+    Attributes
+    ----------
+    table : array (row classes, column classes)
+    row_classes, col_classes : arrays of labels
+    """
+
+    table: Floats
+    row_classes: NDArray[np.uint8]
+    col_classes: NDArray[np.uint8]
+
+    def variance(self, i: Positions, j: Positions) -> Floats:
+        """Return the variance at these cells; -1 is a row (column) never seen."""
+        rows, cols = (
+            np.append(classes, size - 1)[at]
+            for classes, size, at in ((self.row_classes, len(self.table), i), (self.col_classes, self.table.shape[1], j))
+        )
+        return np.asarray(self.table[rows, cols])
+
+    def transposed(self) -> Spread:
+        """Return the spread of the transposed matrix."""
+        return Spread(self.table.T, self.col_classes, self.row_classes)
+
+    def put(self, rows: Positions, size: int) -> Spread:
+        """Return the spread of `size` rows, in which `rows` count as never seen."""
+        classes = np.full(size, len(self.table) - 1, np.uint8)
+        classes[: len(self.row_classes)] = self.row_classes
+        classes[rows] = len(self.table) - 1
+        return Spread(self.table, classes, self.col_classes)
+
+    def without(self, row: int) -> Spread:
+        """Return the spread without one row."""
+        return Spread(self.table, np.delete(self.row_classes, row), self.col_classes)
+
+
+def pack(spread: Spread) -> tuple[dict[str, Any], Tensors]:
+    """Return header fields and tensors; variances are stored in single precision."""
+    labels, models = encode_labels([spread.row_classes, spread.col_classes], list(spread.table.shape))
+    tensors = {"classes": labels, "models": models, "variances": spread.table.astype(np.float32).ravel()}
+    return {"shape": list(spread.table.shape)}, tensors
+
+
+def unpack(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Spread:
+    """Undo `pack`; raise ValueError for what cannot be."""
+    sizes = [int(k) for k in fields["shape"]]
+    variances = tensors["variances"]
+    if len(sizes) != 2 or not all(1 <= k <= MOST_CLASSES for k in sizes) or variances.shape != (sizes[0] * sizes[1],):
+        raise ValueError("the spread has no such table")
+    if not (np.isfinite(variances) & (variances > 0)).all():
+        raise ValueError("the spread has variances that are not positive")
+    check_unfolding(sum(shape), tensors["classes"].nbytes)
+    rows, cols = decode_labels(tensors["classes"], tensors["models"], list(shape), sizes)
+    return Spread(variances.astype(np.float64).reshape(sizes), rows.astype(np.uint8), cols.astype(np.uint8))

@@ -1,0 +1,1 @@
+"""Parameters of the estimators: each with its default, documentation, type and bounds in one place."""

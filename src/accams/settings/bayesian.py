@@ -1,0 +1,226 @@
+"""Settings of BayesianACCAMS: what most users set, and two records for experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from accams.settings import common
+from accams.settings.fields import Settings, place_moved, setting, settings
+from accams.settings.kinds import (
+    AUTO,
+    FLAG,
+    NONE,
+    POSITIVE,
+    Bytes,
+    Clusters,
+    Either,
+    FilePath,
+    Instance,
+    Integer,
+    Number,
+    Pair,
+    Several,
+    Words,
+)
+
+BACKFIT_VISITS = 20  # per stencil, where the deprecated schedule="backfit" does not say
+
+
+@settings(frozen=True)
+class Priors(Settings):
+    """Prior distributions of `BayesianACCAMS`, for experts.
+
+    Examples
+    --------
+    >>> from accams import BayesianACCAMS, Priors
+    >>> BayesianACCAMS(priors=Priors(tau="sampled", gamma=(5.0, 0.3))).get_params()["priors__tau"]
+    'sampled'
+    """
+
+    labels: str = setting(
+        "dirichlet", Words("dirichlet", "crp"), "Prior of labels: symmetric Dirichlet(alpha / k), or a Chinese restaurant "
+        "process with at most k clusters, the paper's (collapsed sampler only).", flag="--prior",
+        type="{'dirichlet', 'crp'}",
+    )  # fmt: skip
+    alpha: float | Sequence[float] = setting(
+        1.0, Several(POSITIVE), "Concentration of row labels; a list has one number per stencil, the last one for the rest "
+        "(falling numbers make later stencils simpler, as the paper suggests).", type="float or list of float",
+    )  # fmt: skip
+    beta: float | Sequence[float] | None = setting(
+        None, Either(NONE, Several(POSITIVE)), "Concentration of column labels; None is the same as `alpha`.",
+        type="float, list of float or None",
+    )  # fmt: skip
+    eta: tuple[float, float] | None = setting(
+        None, Either(NONE, Pair()), "Shape and scale of the inverse gamma prior of sigma^2, the noise variance; None is a "
+        "weak prior on the scale of the data.", type="(float, float) or None",
+    )  # fmt: skip
+    sigma_max: float | None = setting(
+        None, Either(NONE, POSITIVE), "Upper bound of sigma where it is sampled or calibrated.", type="float or None"
+    )
+    row_noise: float | str | None = setting(
+        "auto", Either(Words(None, "auto"), POSITIVE), "Degrees of freedom of each row's own noise level (some users rate "
+        "more erratically than others); None gives all rows the same noise. 'auto' is 30, and None with observed zeros.",
+        type="float, None or 'auto'",
+    )  # fmt: skip
+    tau: float | str = setting(
+        "scaled", Either(Words("scaled", "sampled"), POSITIVE), "Standard deviation of template entries: scaled such that "
+        "all stencils together have 0.4 of the data's variance, each less than the one before (as 1, 1/2, 1/3, ...); "
+        "sampled for each stencil, as in the paper; or this value.", type="{'scaled', 'sampled'} or float",
+    )  # fmt: skip
+    gamma: tuple[float, float] | None = setting(
+        None, Either(NONE, Pair()), "Shape and scale of the inverse gamma prior of tau^2 where it is sampled, and of the "
+        "variance of continuous effects; None is a prior on the scale of the data.", type="(float, float) or None",
+    )  # fmt: skip
+    effects: str | None = setting(
+        None, Words(None, "stencils", "continuous"), "Row and column effects beside the stencils: as two stencils of shape "
+        "20 x 1 and 1 x 20, or as one number per row and column with learned variance.",
+        type="{None, 'stencils', 'continuous'}",
+    )  # fmt: skip
+
+
+@settings(frozen=True)
+class Schedule(Settings):
+    """How `BayesianACCAMS` samples, what it keeps and when it stops, for experts.
+
+    Examples
+    --------
+    >>> from accams import BayesianACCAMS, Schedule
+    >>> model = BayesianACCAMS(schedule=Schedule(max_draws=100)).set_params(schedule__n_sub=3)
+    >>> model.schedule
+    Schedule(max_draws=100, n_sub=3)
+    """
+
+    sampler: str = setting(
+        "blocked", Words("blocked", "collapsed"), "'blocked' draws the template and then all labels at once, on all cores. "
+        "'collapsed' is the paper's: labels one after another, with the template integrated out. Both are exact.",
+        type="{'blocked', 'collapsed'}",
+    )  # fmt: skip
+    init: str = setting(
+        "accams", Words("accams", "prior"), "How stencils are initialised: by ACCAMS on the residual, or from the prior.",
+        type="{'accams', 'prior'}",
+    )  # fmt: skip
+    n_burn_in: int | str = setting(
+        "auto", Either(AUTO, Integer(0)), "Sweeps left out of all averages. 'auto' is the first quarter.",
+        flag="--burn-in", type="int or 'auto'",
+    )  # fmt: skip
+    thin: int | str = setting(
+        "auto", Either(AUTO, Integer(1)), "Sweeps from one kept draw to the next. 'auto' keeps at most `max_draws`, evenly "
+        "spaced.", type="int or 'auto'",
+    )  # fmt: skip
+    max_draws: int = setting(400, Integer(1), "Most draws kept, over all chains.", type="int")
+    n_sub: int | Sequence[int] = setting(
+        1, Several(Integer(1)), "Label updates per visit of a stencil; a list gives those of the first sweeps, its last "
+        "number those of the rest.", flag="--sub", type="int or list of int",
+    )  # fmt: skip
+    backfit: int | None = setting(
+        None, Either(NONE, Integer(1)), "Fit one stencil after another, by so many visits each, and leave each as it is; "
+        "None visits all stencils in each sweep. With it, `n_sweeps` is not used.", type="int or None",
+    )  # fmt: skip
+    tol: float = setting(
+        1e-4, Number(), "The run ends when its last fifth changed the running mean by less than this share of the squared "
+        "error.", type="float",
+    )  # fmt: skip
+    validation_fraction: float = setting(
+        0.1, Number(0.0, 0.9, open_low=True), "Share of the entries held out for `early_stopping` (at most a million).",
+        type="float",
+    )  # fmt: skip
+    patience: int = setting(
+        50, Integer(1), "Sweeps without improvement after which `early_stopping` ends the run.", type="int"
+    )
+    rao_blackwell: bool = setting(
+        False, FLAG, "Keep probabilities of row labels with each draw and predict with those: better where draws are few, "
+        "and larger.", type="bool",
+    )  # fmt: skip
+    checkpoint_every: int = setting(50, Integer(1), "Sweeps from one checkpoint to the next.", type="int")
+    memory_limit: float | None = setting(
+        None, Either(NONE, Bytes()), "Bytes; a fit that would need more is refused before it begins. None is what the "
+        "machine has. A store that would not fit is streamed instead (engine `disk`).", type="float or None",
+    )  # fmt: skip
+    n_shards: int | None = common.n_shards()
+
+
+MOVED = {
+    "prior": "priors__labels",
+    **{name: f"priors__{name}" for name in ("alpha", "beta", "eta", "sigma_max", "row_noise", "tau", "gamma", "effects")},
+    "schedule": "schedule__backfit",
+    **{
+        name: f"schedule__{name}"
+        for name in (
+            "sampler", "init", "n_burn_in", "thin", "max_draws", "n_sub", "tol", "validation_fraction", "patience",
+            "rao_blackwell", "checkpoint_every", "memory_limit", "n_shards",
+        )
+    },
+}  # fmt: skip
+
+
+@settings(moved=MOVED)
+class BayesianSettings(Settings):
+    """Settings of `BayesianACCAMS`."""
+
+    n_stencils: int | str = setting(
+        "auto", Either(AUTO, Integer(1)), "Number of stencils. 'auto': from 10 to 50, ten for every 13 observations of the "
+        "average row and column.", kw_only=False, flag="--stencils -s", basic=True, type="int or 'auto'",
+    )  # fmt: skip
+    n_clusters: int | tuple[int, int] | list[Any] | str | None = setting(
+        "auto", Either(Words("auto", None), Clusters()), "Row and column clusters of each stencil; a list is cycled "
+        "through. None: no bound (sampler 'collapsed' with labels 'crp'). 'auto': about 100 blocks, with more clusters on "
+        "the side that has more observations each.", kw_only=False, flag="--clusters -k", basic=True,
+        type="int, (int, int), list of those, None or 'auto'",
+    )  # fmt: skip
+    noise: str | float = setting(
+        "auto", Either(Words("auto", "calibrated", "sampled"), POSITIVE), "How sigma, the noise level, is set: "
+        "'calibrated' on held-out observations and then held; 'sampled' with the rest (the paper's); or held at this "
+        "value. 'auto' is 'sampled' with observed zeros, where nothing can be held out, and where there are 50 "
+        "observations or more per label, else 'calibrated'.", type="{'auto', 'calibrated', 'sampled'} or float",
+    )  # fmt: skip
+    n_chains: int = setting(
+        8, Integer(1), "Independent chains, run side by side. Their average is what predicts well.",
+        flag="--chains", basic=True, type="int",
+    )  # fmt: skip
+    n_sweeps: int | str = setting(
+        "auto", Either(AUTO, Integer(1)), "Sweeps of each chain after calibration. 'auto' goes on until the running mean "
+        "settles, for at most 500 sweeps, and on large data 150.", flag="--sweeps", basic=True, type="int or 'auto'",
+    )  # fmt: skip
+    early_stopping: bool = common.early_stopping(
+        "Hold out some entries, and end the run when their error has not improved for a while (see `Schedule`)."
+    )
+    clip: bool | tuple[float, float] = common.clip()
+    engine: str = common.engine()
+    n_threads: int | None = common.n_threads()
+    checkpoint: str | Path | None = setting(
+        None, Either(NONE, FilePath()), "Where to save the run from time to time; ``fit(..., resume=path)`` goes on from "
+        "there.", basic=True, type="path or None",
+    )  # fmt: skip
+    random_state: Any = common.random_state()
+    callbacks: Sequence[Callable[[Any], bool | None]] | None = common.callbacks("`Sweep` after each sweep of all chains")
+    verbose: bool | str = common.verbose()
+    priors: Priors | None = setting(
+        None, Instance(Priors), "Prior distributions, for experts; None is `Priors()`. Search them as "
+        "``priors__alpha``.", flag="-", type="Priors or None",
+    )  # fmt: skip
+    schedule: Schedule | None = setting(
+        None, Instance(Schedule), "How to sample, what to keep and when to stop, for experts; None is `Schedule()`. Search "
+        "it as ``schedule__n_sub``.", flag="-", type="Schedule or None",
+    )  # fmt: skip
+
+    def _translate_moved(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return parameters by their new names; ``schedule="backfit"`` used to take its visits from `n_sweeps`."""
+        order = params.get("schedule__backfit")
+        if isinstance(order, str):
+            Words("gibbs", "backfit").check("schedule", order)
+            visits = BACKFIT_VISITS if isinstance(self.n_sweeps, str) else self.n_sweeps
+            params["schedule__backfit"] = visits if order == "backfit" else None
+        return params
+
+
+def present_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return encoded parameters of an earlier version by their present names."""
+    given = dict(parameters)
+    if isinstance(given.get("schedule"), str):
+        visits = BACKFIT_VISITS if isinstance(given.get("n_sweeps"), str) else given.get("n_sweeps")
+        given["schedule"] = visits if given["schedule"] == "backfit" else None
+    if "schedule" in given or "alpha" in given:  # flat, as in 0.1.0, which called "auto" noise "calibrated"
+        given["noise"] = "auto" if given.get("noise") == "calibrated" else given.get("noise", "auto")
+    return place_moved(given, MOVED)
