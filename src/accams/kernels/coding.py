@@ -40,8 +40,8 @@ def ans_encode(symbols, ends, first, freq, precision, words):
         for p in range(ends[q] - 1, begin - 1, -1):
             a = first[q] + symbols[p]
             f = np.uint64(freq[a])
-            # Below this bound the new state is below 2^32. It is at least 2^16, so writing one word is always enough; it
-            # can be 2^32 itself, hence the 64-bit arithmetic.
+            # Below this bound the new state is below 2^32. The bound is at least 2^16, so one word written is always
+            # enough, and it can be 2^32 itself, hence the 64-bit arithmetic.
             if state >= f << (np.uint64(32) - bits):
                 at -= 1
                 words[at] = state & MASK

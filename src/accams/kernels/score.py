@@ -48,7 +48,7 @@ def _fill_table(profile, places, widths, table):
 
 @kernel
 def _score(profile, constants, places, widths, owner, codes, base, table, x, total, square):
-    """Sum x and x^2 over the stencil sums d into total[j] and square[j], x = constants[d] + base[d, j] + all lookups."""
+    """Sum x = constants[d] + base[d, j] + all lookups, and x^2, over the stencil sums d into total[j] and square[j]."""
     total[:] = 0
     square[:] = 0.0  # in floats: squares have up to 62 bits each
     block, n = 0, x.size
@@ -101,7 +101,7 @@ def best_columns(
                 score -= lower * np.sqrt(spread + noise[u] / unit / unit)
             if n_kept == best.shape[1] and score <= scores[n_kept - 1]:
                 continue
-            place = min(n_kept, best.shape[1] - 1)  # insertion sort: most columns fail the test above
+            place = min(n_kept, best.shape[1] - 1)  # insertion sort: most columns are skipped above
             while place > 0 and scores[place - 1] < score:
                 scores[place], best[u, place] = scores[place - 1], best[u, place - 1]
                 place -= 1

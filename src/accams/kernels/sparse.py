@@ -23,8 +23,8 @@ RUN = 4096
 ONE = np.int64(1) << 44
 HALF = np.int64(1) << 43
 
-# Sums of squares are kept in two parts, of the lower 23 bits and of the rest. Typical residuals have at most 23 bits and
-# their squares 46, so with weights that sum to at most 2^39 (`accams.data.weights`) each part stays below 2^62.
+# Sums of squares are kept in two parts, of the lower 23 bits and of the rest. Residuals have about 23 bits and their
+# squares 46, so with weights that sum to at most 2^39 (`accams.data.weights`) each part stays below 2^62.
 LOW_BITS = 23
 LOW_MASK = np.int64((1 << LOW_BITS) - 1)
 
