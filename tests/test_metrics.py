@@ -176,9 +176,9 @@ def test_ranking_refuses():
         metrics.recall([[1], [2]], [[1]])
     with pytest.raises(InputError, match="nothing to measure"):
         metrics.recall([[1]], [[]])
-    with pytest.raises(InputError, match="table of item positions"):
+    with pytest.raises(InputError, match="2-d array of item positions"):
         metrics.recall([1, 2], [[1]])
-    with pytest.raises(InputError, match="positions from 0"):
+    with pytest.raises(InputError, match="must be positions from 0"):
         metrics.recall([[1]], [[-1]])
     with pytest.raises(InputError, match="position 9"):
         metrics.coverage([[9]], 5)

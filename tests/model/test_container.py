@@ -133,7 +133,7 @@ def test_every_truncation_is_refused(path):
 @pytest.mark.parametrize("more", [b"\0", b" ", b"\n", b"\0" * 8, b"x" * 5000])
 def test_appended_bytes_are_refused(path, more):
     put(path, path.read_bytes() + more)
-    refused(path, "not all there", read)
+    refused(path, "incomplete, or bytes follow", read)
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 2**20, 10**8, 10**8 + 1, 2**31, 2**40, 2**63, 2**64 - 1])

@@ -177,14 +177,14 @@ def test_the_storage_lemma(largest: float, error: float, seed: int) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: theory.approximation_bound(np.full((2, 2), np.nan), 2), "without gaps"),
-        (lambda: theory.approximation_bound(np.zeros((0, 3)), 2), "rows and columns"),
+        (lambda: theory.approximation_bound(np.full((2, 2), np.nan), 2), "no missing or infinite"),
+        (lambda: theory.approximation_bound(np.zeros((0, 3)), 2), "non-empty 2-d array"),
         (lambda: theory.approximation_bound(np.eye(2), 2, "frobenius"), "'max' or 'spectral'"),  # type: ignore[arg-type]
         (lambda: theory.approximation_bound(np.eye(2), 2, template="medians"), "'centres' or 'means'"),  # type: ignore[arg-type]
-        (lambda: theory.approximation_bound(np.eye(2), 0), "at least one ball"),
-        (lambda: theory.cover_stencil(np.eye(2), 0), "at least one ball"),
+        (lambda: theory.approximation_bound(np.eye(2), 0), "n must be an integer of at least 1"),
+        (lambda: theory.cover_stencil(np.eye(2), 0), "n must be an integer of at least 1"),
         (lambda: theory.cover_stencil(np.eye(2), 2, "medians"), "'centres' or 'means'"),  # type: ignore[arg-type]
-        (lambda: theory.greedy_cover([1.0, 2.0], 1), "rows and columns"),
+        (lambda: theory.greedy_cover([1.0, 2.0], 1), "non-empty 2-d array"),
         (lambda: theory.rank_bound(1.0, 0, 3), "at least 1"),
         (lambda: theory.storage_bits((2, 2), (2, 2), 1.0, 0.0), "above 0"),
     ],
