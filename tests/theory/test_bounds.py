@@ -181,8 +181,8 @@ def test_the_storage_lemma(largest: float, error: float, seed: int) -> None:
         (lambda: theory.approximation_bound(np.zeros((0, 3)), 2), "non-empty 2-d array"),
         (lambda: theory.approximation_bound(np.eye(2), 2, "frobenius"), "'max' or 'spectral'"),  # type: ignore[arg-type]
         (lambda: theory.approximation_bound(np.eye(2), 2, template="medians"), "'centres' or 'means'"),  # type: ignore[arg-type]
-        (lambda: theory.approximation_bound(np.eye(2), 0), "n must be an integer of at least 1"),
-        (lambda: theory.cover_stencil(np.eye(2), 0), "n must be an integer of at least 1"),
+        (lambda: theory.approximation_bound(np.eye(2), 0), "n_clusters must be at least 1"),
+        (lambda: theory.cover_stencil(np.eye(2), 0), "n_clusters must be at least 1"),
         (lambda: theory.cover_stencil(np.eye(2), 2, "medians"), "'centres' or 'means'"),  # type: ignore[arg-type]
         (lambda: theory.greedy_cover([1.0, 2.0], 1), "non-empty 2-d array"),
         (lambda: theory.rank_bound(1.0, 0, 3), "at least 1"),

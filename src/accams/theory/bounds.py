@@ -184,6 +184,8 @@ def checked_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
 def both_sides(n_clusters: int | tuple[int, int]) -> tuple[int, int]:
     """Return the numbers of row and column clusters from one number or two."""
     rows, cols = np.broadcast_to(n_clusters, 2)
+    if min(rows, cols) < 1:
+        raise InputError(f"n_clusters must be at least 1, not {n_clusters}")
     return int(rows), int(cols)
 
 
