@@ -1,4 +1,4 @@
-"""Entropy and covering numbers against covers that are known, and against each other."""
+"""Entropy and covering numbers against known covers, and against each other."""
 
 from __future__ import annotations
 
