@@ -78,6 +78,7 @@ def ans_decode(words, ends, first, freq, precision, out):
         while p < ends[q]:
             slot = state & mask
             a = symbol_at[slot]
+            # The inverse of the encoder's step: slot - start_of[a] is the remainder of its division by the frequency.
             state = np.uint64(freq[base + a]) * (state >> bits) + slot - start_of[a]
             if state < LOW:
                 if at >= words.size:

@@ -115,6 +115,7 @@ def add_stencil_products(own, other, flat, starts, widths, transposed, lines, ou
         stop = starts[s + 1] if s + 1 < starts.size else flat.size
         k_cols = widths[s]
         k_rows = (stop - starts[s]) // k_cols
+        # A transposed product reads the template by columns instead of copying it.
         k_own, k_other = (k_cols, k_rows) if transposed else (k_rows, k_cols)
         sums = np.zeros((k_other, p), lines.dtype)
         for j in range(other.shape[0]):

@@ -17,7 +17,7 @@ def predict_pairs(lo, hi, rows, cols, row_codes, col_codes, flat, starts, widths
     of widths[s] numbers. Position -1 is the last line of the codes: the average row or column.
     """
     for p in range(lo, hi):
-        r = row_codes[rows[p]]
+        r = row_codes[rows[p]]  # positions are signed, so that -1 wraps around to the last line
         c = col_codes[cols[p]]
         total = offset
         for s in range(np.uint64(starts.size)):  # unsigned: no test for negative indices

@@ -19,7 +19,7 @@ def gather_profiles(rows, row_codes, flat, starts, widths, first, out):
     """Write into out[u, first ...] the template row of every stencil for the labels of row rows[u]."""
     for u in range(rows.size):
         place = first
-        labels = row_codes[rows[u]]
+        labels = row_codes[rows[u]]  # -1 wraps around to the last line, the average row
         for s in range(starts.size):
             line = starts[s] + widths[s] * labels[s]
             for c in range(widths[s]):

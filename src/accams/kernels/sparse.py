@@ -53,6 +53,7 @@ def pack(other_a, other_b, labels, codes):
 @kernel
 def shifted(x, code, t_a, t_b):
     """Return residual x with the shifts added; t_a and t_b are their template rows for the own position."""
+    # `Grid.limit` bounds templates so that neither a residual nor a sum of all stencils leaves 32 bits.
     if t_a is not None:
         x = np.int32(x + t_a[code & FIELD])
     if t_b is not None:
