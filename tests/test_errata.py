@@ -1,4 +1,4 @@
-"""The paper's slips (docs/errata.md): what is printed fails where the corrected formula holds.
+"""Errata of the paper (docs/errata.md): the printed formula fails where the corrected one holds.
 
 Posteriors are compared with integrals over a fine grid, so nothing here is random but the data, whose seed is fixed.
 """

@@ -35,15 +35,15 @@ def slow_mae(truth, predicted, weights):
 
 
 def slow_rmse_per_user(users, truth, predicted):
-    each = [math.sqrt(sum((x - p) ** 2 for x, p in mine) / len(mine)) for mine in by_user(users, truth, predicted)]
-    return sum(each) / len(each)
+    errors = [math.sqrt(sum((x - p) ** 2 for x, p in pairs) / len(pairs)) for pairs in by_user(users, truth, predicted)]
+    return sum(errors) / len(errors)
 
 
 def slow_fcp(users, truth, predicted):
     concordant = discordant = 0
-    for mine in by_user(users, truth, predicted):
-        for x_i, p_i in mine:
-            for x_j, p_j in mine:
+    for pairs in by_user(users, truth, predicted):
+        for x_i, p_i in pairs:
+            for x_j, p_j in pairs:
                 concordant += x_i > x_j and p_i > p_j
                 discordant += x_i < x_j and p_i >= p_j
     return concordant / (concordant + discordant)
@@ -94,7 +94,7 @@ def test_errors_refuse():
 
 
 def some_lists(seed=0, users=40, items=30, width=8):
-    """Ranked lists, some short, and relevant items, of which some users have none and some all."""
+    """Return ranked lists, some padded, and relevant items: some users have none, some all."""
     rng = np.random.default_rng(seed)
     ranked = np.stack([rng.permutation(items)[:width] for _ in range(users)])
     for row in ranked[::5]:
@@ -176,9 +176,9 @@ def test_ranking_refuses():
         metrics.recall([[1], [2]], [[1]])
     with pytest.raises(InputError, match="nothing to measure"):
         metrics.recall([[1]], [[]])
-    with pytest.raises(InputError, match="table of item positions"):
+    with pytest.raises(InputError, match="2-d array of item positions"):
         metrics.recall([1, 2], [[1]])
-    with pytest.raises(InputError, match="positions from 0"):
+    with pytest.raises(InputError, match="must be positions from 0"):
         metrics.recall([[1]], [[-1]])
     with pytest.raises(InputError, match="position 9"):
         metrics.coverage([[9]], 5)

@@ -1,4 +1,4 @@
-"""Slow twins of the kernels, and small data: loops and formulas that can be checked by eye."""
+"""Slow reference versions ("twins") of the kernels that can be checked by eye, and small data."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from accams.threads import Threads
 
 
 def cells(lo, hi, starts, index):
-    """(own position, place in the arrays, partner) of every observation of the rows [lo, hi)."""
+    """Return (own position, place in the arrays, partner) of every observation of rows [lo, hi)."""
     return [(i, p, int(index[p])) for i in range(lo, hi) for p in range(int(starts[i]), int(starts[i + 1]))]
 
 
 def sparse_shift(lo, hi, starts, index, resid, own, other, T):
-    """The residual with one shift added."""
+    """Return the residual with one shift added."""
     out = [int(x) for x in resid]
     for i, p, j in cells(lo, hi, starts, index):
         out[p] += int(T[own[i], other[j]])
@@ -44,7 +44,7 @@ def sparse_shift(lo, hi, starts, index, resid, own, other, T):
 
 
 def sparse_gather(lo, hi, starts, index, resid, weights, shifts, labels, k, partners=None):
-    """The residual with all shifts added, and n and l of the rows [lo, hi)."""
+    """Return the residual with all shifts added, and n and l of rows [lo, hi)."""
     for shift in shifts:
         resid = sparse_shift(lo, hi, starts, index, resid, *shift)
     n = [[0] * k for _ in range(len(starts) - 1)]
@@ -57,13 +57,13 @@ def sparse_gather(lo, hi, starts, index, resid, weights, shifts, labels, k, part
 
 
 def sparse_squares(lo, hi, starts, resid, weights):
-    """Sums of squares of the rows [lo, hi), in whole numbers."""
+    """Return the sums of squares of rows [lo, hi) as Python integers, which do not overflow."""
     w = [1] * len(resid) if weights is None else [int(x) for x in weights]
     return [sum(w[p] * int(resid[p]) ** 2 for p in range(starts[i], starts[i + 1])) for i in range(lo, hi)]
 
 
 def table_costs(lo, hi, starts, index, resid, weights, V, V2):
-    """Costs of the rows [lo, hi) for every centre."""
+    """Return the costs of rows [lo, hi) for every centre."""
     out = np.zeros((len(starts) - 1, V.shape[1]))
     for i, p, j in cells(lo, hi, starts, index):
         w = 1.0 if weights is None else float(weights[p])
@@ -72,7 +72,7 @@ def table_costs(lo, hi, starts, index, resid, weights, V, V2):
 
 
 def spread(position, starts, index, resid, size):
-    """One row as a vector, 0 where nothing is observed."""
+    """Return one row as a vector, 0 where nothing is observed."""
     out = np.zeros(size)
     for _, p, j in cells(position, position + 1, starts, index):
         out[j] = resid[p]
@@ -83,7 +83,7 @@ def spread(position, starts, index, resid, size):
 
 
 def dense_shift(lo, hi, resid, own, other, T):
-    """The residual with one shift added to the own positions [lo, hi)."""
+    """Return the residual with one shift added to the own positions [lo, hi)."""
     out = resid.astype(np.int64)
     for i in range(lo, hi):
         out[:, i] += T[own[i], other]
@@ -91,7 +91,7 @@ def dense_shift(lo, hi, resid, own, other, T):
 
 
 def dense_gather(lo, hi, resid, weights, shifts, labels, k, partners=None):
-    """The residual with all shifts added, and n and l of the own positions [lo, hi)."""
+    """Return the residual with all shifts added, and n and l of the own positions [lo, hi)."""
     for shift in shifts:
         resid = dense_shift(lo, hi, resid, *shift)
     W = np.ones(resid.shape, np.int64) if weights is None else weights.astype(np.int64)
@@ -102,7 +102,7 @@ def dense_gather(lo, hi, resid, weights, shifts, labels, k, partners=None):
 
 
 def dense_squares(lo, hi, resid, weights):
-    """Sums of squares of the lines [lo, hi), in whole numbers."""
+    """Return the sums of squares of lines [lo, hi) as Python integers."""
     W = np.ones(resid.shape, int) if weights is None else weights
     return [sum(int(w) * int(x) ** 2 for w, x in zip(W[o], resid[o], strict=True)) for o in range(lo, hi)]
 
@@ -111,12 +111,12 @@ def dense_squares(lo, hi, resid, weights):
 
 
 def costs(n, sums, T, curvature):
-    """cost[i, a] = sum_b curvature * n[i, b] * T[a, b]^2 - 2 * sums[i, b] * T[a, b]."""
+    """Return cost[i, a] = sum_b curvature * n[i, b] * T[a, b]^2 - 2 * sums[i, b] * T[a, b]."""
     return curvature * (n @ (T**2).T) - 2.0 * (sums @ T.T)
 
 
 def block_tables(n, sums, labels, k):
-    """n and sums added up by label, and how many have each label."""
+    """Return n and sums added up by label, and the number of rows with each label."""
     N, L = np.zeros((2, k, n.shape[1]), np.int64)
     counts = np.zeros(k, np.int64)
     for i, a in enumerate(labels):
@@ -127,13 +127,13 @@ def block_tables(n, sums, labels, k):
 
 
 def distances(n, sums, centre):
-    """Weighted squared distance of every row's means to the centre."""
+    """Return the weighted squared distance of every row's means from the centre."""
     lines = zip(n.tolist(), sums.tolist(), strict=True)
     return [sum(w * (x / w - t) ** 2 for w, x, t in zip(*line, centre, strict=True) if w) for line in lines]
 
 
 def misfits(n, sums, T, curvature, shrinkage, labels):
-    """The cost of each row where it is, less the lowest penalised cost that it can have alone."""
+    """Return each row's present cost less the lowest penalised cost in a cluster of its own."""
     out = []
     for i, a in enumerate(labels):
         here = sum(curvature * n[i, b] * T[a, b] ** 2 - 2 * sums[i, b] * T[a, b] for b in range(T.shape[1]))
@@ -148,7 +148,7 @@ def misfits(n, sums, T, curvature, shrinkage, labels):
 
 
 def cross_counts(a, b, shape):
-    """How many positions have each pair of labels."""
+    """Count the positions with each pair of labels."""
     out = np.zeros(shape, np.int64)
     for x, y in zip(a, b, strict=True):
         out[x, y] += 1
@@ -156,23 +156,23 @@ def cross_counts(a, b, shape):
 
 
 def cross_sums(labels, values, k):
-    """Sums of the lines of `values` by label."""
+    """Sum the rows of `values` by label."""
     return np.stack([values[np.asarray(labels) == x].sum(axis=0) for x in range(k)])
 
 
 def stable_order(keys, order):
-    """The entries of `order`, stably sorted by their key."""
+    """Return the entries of `order`, stably sorted by their key."""
     return sorted(order, key=lambda q: int(keys[q]))
 
 
 def transpose(starts, index, values):
-    """(column, row, value) of every entry, by column and then by row."""
+    """Return (column, row, value) of every entry, sorted by column and then by row."""
     entries = [(j, i, values[p]) for i, p, j in cells(0, len(starts) - 1, starts, index)]
     return sorted(entries, key=lambda e: e[:2])
 
 
 def predict_pairs(rows, cols, row_codes, col_codes, templates, offset):
-    """offset + sum over stencils of the template at the two labels."""
+    """Return offset + sum over stencils of the template at the two labels."""
     return [
         offset + sum(T[row_codes[i][s], col_codes[j][s]] for s, T in enumerate(templates))
         for i, j in zip(rows, cols, strict=True)
@@ -180,7 +180,7 @@ def predict_pairs(rows, cols, row_codes, col_codes, templates, offset):
 
 
 def design(rows, cols, row_labels, col_labels, shapes):
-    """The matrix with a 1 for every template entry that makes up the cell (rows[p], cols[p])."""
+    """Return the design matrix: a 1 for every template entry that contributes to the cell (rows[p], cols[p])."""
     A = np.zeros((len(rows), sum(a * b for a, b in shapes)))
     first = 0
     for c, d, (k_rows, k_cols) in zip(row_labels, col_labels, shapes, strict=True):
@@ -199,9 +199,9 @@ KINDS: dict[str, type[Engine]] = {
 
 
 class InProcess:
-    """A cluster whose workers are all in this process: what they do, without Ray.
+    """A cluster whose workers run in this process, without Ray.
 
-    Each question loses a worker with probability `losing`, as if its machine had died; another one takes its place.
+    At each request a worker is lost with probability `losing`, as if its machine had died, and replaced.
     """
 
     def __init__(self) -> None:
@@ -209,23 +209,23 @@ class InProcess:
         self.losing, self.groups = 0.0, list[InProcessGroup]()
 
     def kept(self, load: Any) -> Any:
-        """The same."""
+        """Return the load itself; there is no object store."""
         return load
 
     def group(self, *given: Any) -> InProcessGroup:
-        """Workers."""
+        """Start a group of workers."""
         self.groups.append(InProcessGroup(self.losing, *given))
         return self.groups[-1]
 
     def check_room(self, groups: Any, need: int) -> None:
-        """There is enough."""
+        """Do nothing: there is always room."""
 
     def leave(self) -> None:
-        """Nothing to be done."""
+        """Do nothing."""
 
 
 class InProcessGroup:
-    """Workers that have all rows and columns between them."""
+    """Workers that share all rows and columns of the matrix."""
 
     def __init__(self, losing: float, loads: Any, whole: Any, cpus: float) -> None:
         self.losing, self.lost, self._random, self._lock = losing, 0, np.random.default_rng(0), Lock()
@@ -236,7 +236,7 @@ class InProcessGroup:
         return len(self.workers)
 
     def ask(self, chain: int, known: list[int], news: Any, story: Any, what: str, *args: Any) -> list[Any]:
-        """All workers' answers."""
+        """Return the answers of all workers."""
         answers = []
         with self._lock:
             for number in range(len(self)):
@@ -244,29 +244,29 @@ class InProcessGroup:
                     self.lost += 1
                     self.generation[number] += 1
                     self.workers[number] = self._new[number]()
-                told = news if known[number] == self.generation[number] else story()
+                messages = news if known[number] == self.generation[number] else story()
                 known[number] = self.generation[number]
-                answers.append(self.workers[number].ask(chain, told, what, *args))
+                answers.append(self.workers[number].ask(chain, messages, what, *args))
         return answers
 
     def shared(self, what: Any) -> Any:
-        """Nothing is shared."""
+        """Return the object itself; there is no object store."""
         return what
 
     def close(self) -> None:
-        """Nothing to be done."""
+        """Do nothing."""
 
 
 @dataclass
 class Case:
-    """Observations and the same as full matrices; X and W are 0 where a cell is missing."""
+    """Observations, and the same data as full matrices with X = W = 0 where a cell is missing."""
 
     observations: Observations
     X: np.ndarray
     W: np.ndarray
 
     def engine(self, name: str, threads: Threads | None = None, grid: Grid | None = None) -> Engine:
-        """An engine for six stencils."""
+        """Return an engine for six stencils."""
         more, obs = (6,) if name == "cuda" else (), self.observations
         named: dict[str, Any] = {"cluster": InProcess()} if name == "ray" else {}
         if name == "disk":
@@ -275,16 +275,16 @@ class Case:
 
 
 def stored(observations: Observations) -> Observations:
-    """The same from a store, which goes when Python does."""
+    """Return the observations opened from a temporary store, which is removed at exit."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    disk.DISK_BLOCK = 20  # so that small data is several blocks
+    disk.DISK_BLOCK = 20  # so that small data has several blocks
     observations.to_store(folder / "store")
     return Observations.open(folder / "store")
 
 
 def case(kind: str, shape: tuple[int, int] = (23, 17), seed: int = 0) -> Case:
-    """Half stars from -3 to 3: all observed, some missing, or ("graph") with zeros that are not stored.
+    """Make a matrix of half stars from -3 to 3: complete, with missing cells, or ("graph") with zeros not stored.
 
     With "weighted", stored cells weigh 1/4 to 2; with "light", blanks of a graph weigh 1/8.
     """
@@ -315,7 +315,7 @@ SIMULATED = [("cuda", kind) for kind in (SPARSE_KINDS if REAL_GPU else ("missing
 
 
 def model_ticks(state: State) -> np.ndarray:
-    """The stencils of a state, without the current one, as one matrix in ticks."""
+    """Return the sum of a state's stencils, without the current one, as a matrix in ticks."""
     out = np.zeros(state.shape, np.int64)
     for stencil, T in enumerate(state.templates):
         if stencil != state.current:
@@ -324,16 +324,16 @@ def model_ticks(state: State) -> np.ndarray:
 
 
 def residual_ticks(state: State, data: Case) -> np.ndarray:
-    """Data less model in ticks, by brute force, in all cells."""
+    """Return data less model in ticks, by brute force, in all cells."""
     grid = state.engine.grid
     return np.rint((data.X - grid.offset) / grid.step).astype(np.int64) - model_ticks(state)
 
 
 def weight_ticks(state: State, data: Case) -> np.ndarray:
-    """The weight of every cell in ticks, 0 where it is missing."""
+    """Return the weight of every cell in ticks, 0 where it is missing."""
     return np.rint(data.W / state.engine.grid.weight_step).astype(np.int64)
 
 
 def by_label(matrix: np.ndarray, labels: Any, k: int) -> np.ndarray:
-    """Sums of the columns of `matrix` by their labels."""
+    """Sum the columns of `matrix` by their labels."""
     return matrix @ (np.asarray(labels)[:, None] == np.arange(k)).astype(matrix.dtype)

@@ -1,4 +1,4 @@
-"""Slow twins of the sampling kernels, and states for tests of them: formulas that can be checked by eye."""
+"""Slow reference versions ("twins") of the sampling kernels, and states for tests of them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MIX1, MIX2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def mixed(x: int) -> int:
-    """The finaliser of SplitMix64, in Python's whole numbers."""
+    """Apply the finaliser of SplitMix64, in Python integers."""
     x = (x ^ (x >> 30)) * MIX1 & WORD
     x = (x ^ (x >> 27)) * MIX2 & WORD
     return x ^ (x >> 31)
 
 
 def unmixed(x: int) -> int:
-    """The word of which `mixed` makes x."""
+    """Invert `mixed`."""
     x ^= (x >> 31) ^ (x >> 62)
     x = x * pow(MIX2, -1, 2**64) & WORD
     x ^= (x >> 27) ^ (x >> 54)
@@ -38,24 +38,24 @@ def unmixed(x: int) -> int:
 
 
 def uniform(key0: int, key1: int, counter: int) -> float:
-    """52 bits of a hash, and half a bit."""
+    """Return the upper 52 bits of a hash plus one half, scaled to the interval from 0 to 1."""
     word = mixed(mixed((key0 + counter * ADD1) & WORD) ^ (key1 * ADD2 & WORD))
     return ((word >> 12) + 0.5) * 2.0**-52
 
 
 def drawn(log_p: np.ndarray, u: float) -> int:
-    """The first label up to which the probabilities add up to more than u."""
+    """Return the first label up to which the probabilities add up to more than u."""
     reached = np.cumsum(np.exp(log_p - log_p.max()))
     return int(np.searchsorted(reached[:-1], u * reached[-1], side="right"))
 
 
 def weighted(x, row_weights):
-    """Sums of every row times the row's weight."""
+    """Multiply the sums of every row by the row's weight."""
     return x if row_weights is None else x * row_weights[:, None].astype(np.int64)
 
 
 def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key, labels):
-    """Labels drawn for the rows [lo, hi), all at once."""
+    """Draw labels for rows [lo, hi) independently."""
     n, l = weighted(n, row_weights), weighted(l, row_weights)
     log_p = log_prior - precision / 2 * twins.costs(n.astype(np.float64), l.astype(np.float64), T, 1.0)
     new = labels.copy()
@@ -64,13 +64,13 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key, labels):
 
 
 def marginal(N, L, sigma2, tau2):
-    """g(N, L) of MATH.md: the log likelihood of a block with its template entry integrated out, less a constant."""
+    """Return g(N, L): the log likelihood of a block with its template entry integrated out, up to a constant."""
     N, L = N.astype(np.float64), L.astype(np.float64)
     return -0.5 * np.log(sigma2 + N * tau2) + tau2 * L**2 / (2 * sigma2 * (sigma2 + N * tau2))
 
 
 def log_sizes(counts, concentration, crp):
-    """log w_a: by the other rows of a cluster, and by what an empty one (or every one) has on top."""
+    """Return log w_a: the other rows in a cluster, plus the concentration of every (or the first empty) cluster."""
     sizes = counts.astype(np.float64)
     if not crp:
         sizes += concentration
@@ -81,7 +81,7 @@ def log_sizes(counts, concentration, crp):
 
 
 def collapsed(n, l, row_weights, sigma2, tau2, concentration, crp, key, labels, k, first=0):
-    """Labels drawn one after another, the tables of the other rows made anew for each."""
+    """Draw labels one after another, with the tables of the other rows recomputed for each."""
     n, l, labels = weighted(n, row_weights), weighted(l, row_weights), labels.copy()
     for i in range(first, len(labels)):
         others = np.arange(len(labels)) != i
@@ -92,12 +92,12 @@ def collapsed(n, l, row_weights, sigma2, tau2, concentration, crp, key, labels, 
 
 
 def collapsed_rule(sigma2, tau2, concentration, crp, key: Key, growing=False) -> Collapsed:
-    """The rule for an entry's variance sigma2 and a template's tau2, both in the units of N and L."""
+    """Return the rule for noise variance sigma2 and template variance tau2, both in the units of N and L."""
     return Collapsed(tau2 / sigma2, tau2 / (2 * sigma2**2), concentration, crp, key, growing)
 
 
 def gamma(shape: float, key0: int, key1: int, counter: int) -> float:
-    """Marsaglia and Tsang (2000), with the numbers of one stream taken three at a time."""
+    """Draw by Marsaglia and Tsang (2000), with three numbers of one stream per attempt."""
     d = (shape if shape >= 1 else shape + 1) - 1 / 3
     stream = mixed(key1 ^ mixed(counter * ADD1 & WORD))
     for turn in range(1, 3000, 3):
@@ -110,7 +110,7 @@ def gamma(shape: float, key0: int, key1: int, counter: int) -> float:
 
 
 def precisions(squares, cells, nu, scale, key):
-    """One draw per row from Gamma((nu + cells) / 2, rate (nu + scale * squares) / 2)."""
+    """Draw one number per row from Gamma((nu + cells) / 2, rate (nu + scale * squares) / 2)."""
     pairs = zip(squares, cells, strict=True)
     return np.array([gamma((nu + e) / 2, *key, i) / ((nu + scale * s) / 2) for i, (s, e) in enumerate(pairs)])
 
@@ -121,7 +121,7 @@ def precisions(squares, cells, nu, scale, key):
 def busy(
     name: str, kind: str, row_weights: bool = False, threads: Threads | None = None, shape: tuple[int, int] = (23, 17)
 ) -> tuple[State, twins.Case]:
-    """A state with three stencils, of which number 1 is being fitted again, and its data."""
+    """Return a state with three stencils, of which number 1 is being refitted, and its data."""
     data, rng = twins.case(kind, shape), np.random.default_rng(5)
     grid = Grid.of(data.observations, 6, row_weights=row_weights)
     state = data.engine(name, threads, grid).new_state()
@@ -137,7 +137,7 @@ def busy(
 
 
 def with_gaps() -> twins.Case:
-    """Half stars, with two rows and a column that have none."""
+    """Make a matrix of half stars with two empty rows and an empty column."""
     rng = np.random.default_rng(0)
     seen = rng.random((12, 9)) < 0.5
     seen[[0, 7]], seen[:, 4] = False, False
@@ -146,38 +146,38 @@ def with_gaps() -> twins.Case:
 
 
 def randomise(state: State, rng: np.random.Generator) -> None:
-    """Any labels for both axes."""
+    """Set random labels on both axes."""
     for axis in (0, 1):
         state.set_labels(axis, rng.integers(0, state.k[axis], state.shape[axis]))
 
 
 def own_first(matrix: np.ndarray, axis: int) -> np.ndarray:
-    """The matrix, or its transpose where columns are updated."""
+    """Return the matrix, or its transpose where columns are updated."""
     return matrix if axis == 0 else matrix.T
 
 
 def precision_of_cells(state: State, data: twins.Case) -> np.ndarray:
-    """What every cell counts for, in units of N: its weight times its row's."""
+    """Return the weight of every cell times that of its row, in units of N."""
     W = twins.weight_ticks(state, data)
     return W if state.row_weights is None else W * state.row_weights[:, None].astype(np.int64)
 
 
 def brute_sums(state: State, data: twins.Case, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """n and l of every row (column), the rows' own weights included, from the full matrices."""
+    """Return n and l of every row (column), row weights included, from the full matrices."""
     W, R = precision_of_cells(state, data), twins.residual_ticks(state, data)
     other, k = state.labels[1 - axis], state.k[1 - axis]
     return twins.by_label(own_first(W, axis), other, k), twins.by_label(own_first(W * R, axis), other, k)
 
 
 def sigma2_in_ticks(state: State, sigma2: float) -> float:
-    """The noise of one unit of N, in squared ticks."""
+    """Return the noise variance of one unit of N, in squared ticks."""
     return sigma2 / (state.weight_unit * state.engine.grid.step**2)
 
 
 def assert_tables(tables: Tables, state: State, data: twins.Case, axis: int) -> None:
-    """The tables of the labels as they are; also those asked for anew, along both axes, to the last bit."""
+    """Check the tables against the present labels, and those recomputed along both axes, to the last bit."""
     N, L, counts = twins.block_tables(*brute_sums(state, data, axis), state.labels[axis], state.k[axis])
-    for each in (tables, state.tables(0), state.tables(1)):
-        np.testing.assert_array_equal(own_first(each.N, axis), N)
-        np.testing.assert_array_equal(own_first(each.L, axis), L)
+    for got in (tables, state.tables(0), state.tables(1)):
+        np.testing.assert_array_equal(own_first(got.N, axis), N)
+        np.testing.assert_array_equal(own_first(got.L, axis), L)
     np.testing.assert_array_equal(tables.counts, counts)

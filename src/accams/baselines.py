@@ -1,4 +1,4 @@
-"""Simple rivals that every result should be shown beside: means, biases, and a (quantised) truncated SVD."""
+"""Simple baselines to compare with: means, biases, and a truncated SVD, quantised or not."""
 
 from __future__ import annotations
 
@@ -10,28 +10,55 @@ from numpy.typing import NDArray
 from accams.data.observations import Observations
 from accams.model.size import factor_bits
 
-Vector = NDArray[np.float64]
+__all__ = ["Biases", "Factors", "biases", "column_means", "truncated_svd"]
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Biases:
-    """mean + row bias + column bias."""
+    """A model that predicts mean + row bias + column bias.
+
+    Attributes
+    ----------
+    mean : float
+    rows, cols : arrays (m,) and (n,)
+        The biases.
+    """
 
     mean: float
-    rows: Vector
-    cols: Vector
+    rows: Floats
+    cols: Floats
 
-    def predict(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Vector:
-        """Predictions at cells given by position."""
+    def predict(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Floats:
+        """Predict the cells at these positions."""
         return self.mean + self.rows[rows] + self.cols[cols]
 
-    def dense(self) -> Vector:
-        """Predictions at all cells."""
+    def dense(self) -> Floats:
+        """Predict all cells."""
         return self.mean + self.rows[:, None] + self.cols[None, :]
 
 
 def column_means(observations: Observations, damping: float = 5.0) -> Biases:
-    """The mean of each column, drawn towards the overall mean by `damping` observations of it."""
+    """Estimate the mean of each column, shrunk towards the overall mean.
+
+    Parameters
+    ----------
+    observations : Observations
+    damping : float
+        Number of observations of the overall mean that are added to each column.
+
+    Returns
+    -------
+    Biases
+        With row biases of zero.
+
+    Examples
+    --------
+    >>> column_means(Observations.from_dense([[1.0, 5.0], [1.0, 5.0]]), damping=2.0).dense()
+    array([[2., 4.],
+           [2., 4.]])
+    """
     _, cols, values = observations.coo()
     mean, n = float(values.mean()), observations.shape[1]
     totals = np.bincount(cols, weights=values - mean, minlength=n)
@@ -42,7 +69,25 @@ def column_means(observations: Observations, damping: float = 5.0) -> Biases:
 def biases(
     observations: Observations, row_damping: float = 15.0, col_damping: float = 10.0, n_iter: int = 10
 ) -> Biases:
-    """Row and column biases by alternating least squares with damping (Koren's baseline estimates)."""
+    """Estimate row and column biases by alternating damped least squares (Koren's baseline estimates).
+
+    Parameters
+    ----------
+    observations : Observations
+    row_damping, col_damping : float
+        Number of observations of bias zero that are added to each row (column).
+    n_iter : int
+
+    Returns
+    -------
+    Biases
+
+    Examples
+    --------
+    >>> biases(Observations.from_dense([[1.0, 3.0], [3.0, 5.0]]), 0.0, 0.0).dense()
+    array([[1., 3.],
+           [3., 5.]])
+    """
     i, j, values = observations.coo()
     m, n = observations.shape
     mean = float(values.mean())
@@ -56,32 +101,58 @@ def biases(
 
 @dataclass(frozen=True)
 class Factors:
-    """A truncated SVD, left @ right, and the bits it takes."""
+    """A matrix in factored form, left @ right.
 
-    left: Vector
-    right: Vector
+    Attributes
+    ----------
+    left, right : arrays (m, rank) and (rank, n)
+    bits_per_number : int
+        Used for the size only.
+    """
+
+    left: Floats
+    right: Floats
     bits_per_number: int = 32
 
     @property
     def bits(self) -> float:
-        """Both factors at `bits_per_number`; scales are not counted."""
+        """Size of both factors; scales are not counted."""
         return factor_bits((len(self.left), self.right.shape[1]), self.left.shape[1], self.bits_per_number)
 
     def truncate(self, rank: int) -> Factors:
-        """The first `rank` components."""
+        """Return the first `rank` components."""
         return Factors(self.left[:, :rank], self.right[:rank], self.bits_per_number)
 
     def quantised(self, bits: int) -> Factors:
-        """Every number rounded to one of 2^bits - 1 evenly spaced levels of its component."""
+        """Round every number to one of 2^bits - 1 evenly spaced levels of its component."""
         return Factors(_round(self.left, bits, 0), _round(self.right, bits, 1), bits)
 
-    def dense(self) -> Vector:
-        """The approximation."""
+    def dense(self) -> Floats:
+        """Return the product of the factors."""
         return self.left @ self.right
 
 
-def truncated_svd(matrix: Vector, rank: int) -> Factors:
-    """The best approximation of this rank, its singular values shared evenly between the factors."""
+def truncated_svd(matrix: Floats, rank: int) -> Factors:
+    """Compute the best approximation of a rank, with the singular values shared evenly between the factors.
+
+    Parameters
+    ----------
+    matrix : array
+        A matrix without missing values.
+    rank : int
+        Reduced to min(matrix.shape) - 1 if it is larger, the most that the solver computes.
+
+    Returns
+    -------
+    Factors
+
+    Examples
+    --------
+    >>> truncated_svd(np.outer([1.0, 2.0, 3.0], [2.0, 1.0]), 1).dense().round(6)
+    array([[2., 1.],
+           [4., 2.],
+           [6., 3.]])
+    """
     from scipy.sparse.linalg import svds
 
     rank = min(rank, min(matrix.shape) - 1)
@@ -91,7 +162,7 @@ def truncated_svd(matrix: Vector, rank: int) -> Factors:
     return Factors(u[:, order] * root, root[:, None] * vt[order])
 
 
-def _round(factor: Vector, bits: int, axis: int) -> Vector:
+def _round(factor: Floats, bits: int, axis: int) -> Floats:
     step = np.abs(factor).max(axis=axis, keepdims=True) / (2 ** (bits - 1) - 1)
     step[step == 0] = 1.0
     return np.asarray(np.rint(factor / step) * step)

@@ -1,19 +1,19 @@
-"""The exceptions that accams raises on purpose, each with a message that says what to do."""
+"""Exceptions raised by accams. Their messages say what is wrong and what to do."""
 
 from __future__ import annotations
 
 
 class AccamsError(Exception):
-    """Base class of all errors that accams raises on purpose."""
+    """Base class of all exceptions defined by accams."""
 
 
 class InputError(AccamsError, ValueError):
-    """The data or a parameter cannot be used as it is; the message says what to change."""
+    """Invalid data or an invalid parameter."""
 
 
 class ModelFileError(AccamsError, ValueError):
-    """A model file is damaged, foreign or from a newer version."""
+    """A model file or checkpoint that is damaged, of another kind or from a newer version."""
 
 
 class MissingDataError(AccamsError, FileNotFoundError):
-    """A data set was not found; the message says where to get it and where to put it."""
+    """A missing data set; the message says where to get it and where to put it."""

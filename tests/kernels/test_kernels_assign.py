@@ -1,6 +1,6 @@
 """Labels, block tables, distances and misfits against their slow twins.
 
-Costs here are whole numbers, or multiples of a half, and small: the float arithmetic of the kernel is exact.
+Costs here are small integers or multiples of a half, so that the floating-point arithmetic of the kernel is exact.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def problem(m, k_own, k_other, seed=0, big=50):
 
 
 def weights_of(m, seed=0):
-    """Row weights so large that their products with sums are beyond 32 bits."""
+    """Return row weights so large that their products with sums exceed 32 bits."""
     return np.random.default_rng(seed).integers(1, 2**30, m).astype(np.int32)
 
 
@@ -46,7 +46,7 @@ def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False, row_weight
     priced=st.booleans(),
 )
 def test_nearest_is_the_first_of_the_cheapest(m, k, curvature, seed, cut, uniform, weighted, priced):
-    """A row's own weight makes no difference to its label; it counts in the tables."""
+    """A row's weight does not affect its label, only the tables."""
     n, sums, T, labels = problem(m, *k, seed)
     if uniform:
         n[:] = n[0]

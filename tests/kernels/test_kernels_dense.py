@@ -14,7 +14,7 @@ NONE = (None, None, None)
 
 
 def problem(n_other, n_own, seed=0, k=3, big=1000):
-    """resid, weights (some 0), two shifts, labels of the other axis."""
+    """Return resid, weights (some 0), two shifts, and labels of the other axis."""
     rng = np.random.default_rng(seed)
     resid = rng.integers(-big, big, (n_other, n_own)).astype(np.int32)
     weights = rng.integers(0, 5, (n_other, n_own)).astype(np.int32)

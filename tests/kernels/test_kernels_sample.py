@@ -1,4 +1,4 @@
-"""Random numbers and random labels against their slow twins, and against the distributions they are to have.
+"""Random numbers and random labels against their slow twins and against their distributions.
 
 Keys are fixed wherever a test is statistical: it always passes or always fails. Its threshold is such that a perfect
 generator would fail for at most one key in a million (NEVER).
@@ -121,7 +121,7 @@ def test_exponentials_of_any_number_of_numbers(size):
 
 
 def problem(m, k_own, k_other, seed=0):
-    """n (with zeros), l, row weights, T and labels."""
+    """Return n (with zeros), l, row weights, T and labels."""
     rng = np.random.default_rng(seed)
     n = rng.integers(0, 6, (m, k_other))
     l = np.where(n > 0, rng.integers(-50, 50, (m, k_other)), 0)
@@ -130,7 +130,7 @@ def problem(m, k_own, k_other, seed=0):
 
 
 def check_blocked(lo, hi, n, l, row_weights, T, log_prior, precision, labels, key=KEY):
-    """Draw the labels in place, and compare all that comes back."""
+    """Draw the labels in place and compare all results with the twin's."""
     old = labels.copy()
     N, L, counts = np.ones(T.shape, np.int64), np.ones(T.shape, np.int64), np.ones(len(T), np.int64)
     moved = sample.blocked(lo, hi, n, l, row_weights, T, log_prior, precision, *key, 0, labels, N, L, counts)
@@ -139,7 +139,7 @@ def check_blocked(lo, hi, n, l, row_weights, T, log_prior, precision, labels, ke
     assert moved == (old != twin).sum()
     sums = twins_sample.weighted(n, row_weights)[lo:hi], twins_sample.weighted(l, row_weights)[lo:hi]
     for got, expected in zip((N, L, counts), twins.block_tables(*sums, twin[lo:hi], len(T)), strict=True):
-        np.testing.assert_array_equal(got - 1, expected)  # they are added to
+        np.testing.assert_array_equal(got - 1, expected)  # the kernel adds to the tables
 
 
 @settings(deadline=None, max_examples=60)
@@ -179,7 +179,7 @@ def test_blocked_with_many_labels():
 @pytest.mark.parametrize("precision", [1e2, 1e6, 1e12])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_blocked_picks_the_certain_label(precision, weighted):
-    """Log probabilities differ by thousands or more: no rule but the cheapest label is left."""
+    """Log probabilities differ by thousands or more, so that only the cheapest label has any probability."""
     n, l, w, T, labels = problem(400, 9, 3)
     cost = twins.costs(n, l, T, 1.0)
     certain = np.diff(np.sort(cost, axis=1)[:, :2]).ravel() >= 1
@@ -213,18 +213,18 @@ SIGMA2, TAU2 = 60.0, 20.0
 
 
 def run_collapsed(first, n, l, row_weights, rule, labels, k):
-    """The kernel on tables of the labels as they are: the row it got to, labels moved, N, L and counts."""
+    """Run the kernel on the tables of the present labels; return the next row, labels moved, N, L and counts."""
     weighted = twins_sample.weighted(n, row_weights), twins_sample.weighted(l, row_weights)
     tables = twins.block_tables(*weighted, labels, k)
-    how = rule.kappa, rule.rho, rule.concentration, rule.crp, rule.growing
-    row, moved = sample.collapsed(first, n, l, row_weights, *how, *rule.key, labels, *tables)
+    parameters = rule.kappa, rule.rho, rule.concentration, rule.crp, rule.growing
+    row, moved = sample.collapsed(first, n, l, row_weights, *parameters, *rule.key, labels, *tables)
     for got, expected in zip(tables, twins.block_tables(*weighted, labels, k), strict=True):
         np.testing.assert_array_equal(got, expected)
     return row, moved, *tables
 
 
 def check_collapsed(n, l, row_weights, labels, k, concentration, crp, sigma2=SIGMA2, tau2=TAU2, first=0, key=KEY):
-    """Draw the labels in place, and compare them with the twin's."""
+    """Draw the labels in place and compare them with the twin's."""
     old = labels.copy()
     twin = twins_sample.collapsed(n, l, row_weights, sigma2, tau2, concentration, crp, key, old, k, first)
     rule = twins_sample.collapsed_rule(sigma2, tau2, concentration, crp, key)

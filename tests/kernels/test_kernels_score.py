@@ -1,4 +1,4 @@
-"""Scores of all columns and the best of them, against predictions one by one; new rows, against a slow twin."""
+"""The best columns against single predictions, and folded-in rows against a slow twin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def random_sum(random, shape, shapes, effects=False, unseen=NONE):
 
 
 def moments(sums, rows, cols):
-    """Mean and variance over the sums of all columns' predictions, one by one."""
+    """Return mean and variance over the sums of the predictions of all columns."""
     i, j = np.repeat(rows, len(cols)), np.tile(cols, len(rows))
     draws = [
         each.predict(i, j) if shares is None else each.predict_probable(shares, i, j)
@@ -83,7 +83,7 @@ def test_equal_scores_keep_the_order_of_columns():
 
 
 def fold_twin(codes, cols, values, noise, weights=1.0):
-    """Probabilities of labels by coordinate ascent, as the formulas say it."""
+    """Infer probabilities of labels by coordinate ascent, straight from the formulas."""
     templates = [codes.template(s).astype(np.float64) for s in range(len(codes.starts))]
     frequent = [
         np.bincount(codes.rows[:-1, s], minlength=len(T))[: len(T) - 1] + 1 / (len(T) - 1)
@@ -154,7 +154,7 @@ def test_new_rows_whose_blanks_are_zeros(blank):
 
 
 def test_labels_are_drawn_by_their_probabilities():
-    """A thousandth of all seeds would raise a false alarm in one of four tests of chi-square."""
+    """Four chi-square tests; with a correct sampler one of them fails for one seed in a thousand."""
     random = np.random.default_rng(2)
     codes, n = random_sum(random, (20, 30), [(4, 3), (2, 5), (3, 3), (6, 2)]), 4000
     cols, values = random.integers(0, 30, 3), random.normal(size=3)

@@ -80,7 +80,7 @@ def test_transposing(degrees, seed, threads):
 
 
 def stencils(m, n, seed=0):
-    """Codes as the model keeps them (one line more, for position -1), and three templates of unequal shape."""
+    """Return codes as the model lays them out (the last line is for position -1) and three templates."""
     rng = np.random.default_rng(seed)
     shapes = [(3, 2), (1, 4), (2, 3)]
     templates = [rng.normal(size=shape) for shape in shapes]
@@ -102,7 +102,7 @@ def test_predict_pairs():
 
 
 def test_add_at():
-    """Whole numbers, added to what is there; beyond 32 bits after a while."""
+    """Integers are added to `out`, and sums may exceed 32 bits."""
     rng = np.random.default_rng(4)
     c, d = rng.integers(0, 3, 9).astype(np.uint8), rng.integers(0, 2, 7).astype(np.uint8)
     T = rng.integers(-(2**31), 2**31, (3, 2)).astype(np.int32)

@@ -18,7 +18,7 @@ NONE = (None, None, None)
 
 @dataclass
 class Pattern:
-    """Observations in one order, with everything that a kernel may be given."""
+    """Observations in one order, with all arguments of the kernels."""
 
     starts: np.ndarray
     index: np.ndarray
@@ -59,7 +59,7 @@ def pattern(degrees, n_other, seed=0, k=3, big=1000, index=np.uint16, label=np.u
 
 
 def run_gather(a: Pattern, weights, shifts, lo, hi, partners=None):
-    """Residual, n and l after the kernel; n and l are full of rubbish before."""
+    """Run the kernel on n and l filled with garbage; return the residual, n and l."""
     resid, n, sums = a.resid.copy(), np.full((a.rows, a.k), 77), np.full((a.rows, a.k), 77)
     two = [*shifts, NONE, NONE][:2]
     (own_a, other_a, T_a), (own_b, other_b, T_b) = two
@@ -228,7 +228,7 @@ def test_spread(position):
 
 
 def test_codes_hold_the_largest_labels():
-    """Ten bits per label: 1023 in all three fields, and what estimators allow."""
+    """Ten bits per label: 1023 fits in all three fields, and estimators allow no more."""
     largest = sparse.MAX_LABELS - 1
     assert checks.MAX_CLUSTERS == sparse.MAX_LABELS
     a = pattern([5, 3], 6, k=sparse.MAX_LABELS, label=np.uint16)

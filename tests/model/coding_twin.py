@@ -1,4 +1,4 @@
-"""The entropy coder and the packing of bits once more, slowly, in Python's whole numbers."""
+"""Slow reference versions of the entropy coder and of bit packing, in Python integers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Segment = tuple[Sequence[int], Sequence[int], int]  # symbols, frequencies, prec
 
 
 def ans_words(segments: Sequence[Segment]) -> list[int]:
-    """The words of all segments, in the order in which they are read."""
+    """Return the words of all segments in the order in which they are read."""
     state, words = 1 << 16, list[int]()
     for symbols, freq, bits in reversed(segments):
         for a in reversed(symbols):
@@ -20,7 +20,7 @@ def ans_words(segments: Sequence[Segment]) -> list[int]:
 
 
 def ans_symbols(words: Sequence[int], segments: Sequence[tuple[int, Sequence[int], int]]) -> list[int]:
-    """The symbols of all segments, given by length, frequencies and precision."""
+    """Return the symbols of all segments, each given by length, frequencies and precision."""
     state, at, out = words[0] * 65536 + words[1], 2, list[int]()
     for length, freq, bits in segments:
         for _ in range(length):
@@ -35,7 +35,7 @@ def ans_symbols(words: Sequence[int], segments: Sequence[tuple[int, Sequence[int
 
 
 def packed(values: Sequence[int], widths: Sequence[int]) -> bytes:
-    """Values side by side in one large number."""
+    """Pack values without gaps into one large integer."""
     total, at = 0, 0
     for value, width in zip(values, widths, strict=True):
         total += value % (1 << width) << at

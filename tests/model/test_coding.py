@@ -1,4 +1,4 @@
-"""Labels and whole numbers as few bytes: what is coded comes back, in little more room than it needs."""
+"""Entropy coding of labels and integers: exact round trips, and sizes close to the entropy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ quick = settings(deadline=None, max_examples=40)
 
 
 def random_labels(seed: int, k: int, size: int, skew: float = 0.0) -> np.ndarray:
-    """Labels below k; the larger the skew, the rarer the later ones."""
+    """Return labels below k; the larger the skew, the rarer the higher ones."""
     weights = np.arange(1, k + 1) ** -skew
     return np.random.default_rng(seed).choice(k, size, p=weights / weights.sum())
 
@@ -118,7 +118,7 @@ def test_words_are_those_of_the_twin(drawn):
     for x, size, bits, end in zip(labels, k, numbers[: len(k)], ends, strict=True):
         freq = numbers[end - size : end]
         expected = coding.label_model(x, size)
-        if bits == 0:  # all labels alike
+        if bits == 0:  # coded as equally frequent
             assert not freq.any()
             bits, freq = 14, coding.frequencies(np.ones(size, np.int64), 14)
         else:
@@ -160,12 +160,12 @@ def test_bit_lengths(numbers):
     assert coding.bit_lengths(np.array(numbers, np.uint64)).tolist() == [x.bit_length() for x in numbers]
 
 
-# -- whole numbers ------------------------------------------------------------------------------------------------
+# -- integers ------------------------------------------------------------------------------------------------
 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.integers(INT64.min, INT64.max) | st.integers(-3, 3), max_size=80))
-def test_whole_numbers_come_back(numbers):
+def test_integers_come_back(numbers):
     again = decode_ints(encode_ints(np.array(numbers, np.int64)), len(numbers))
     assert again.dtype == np.int64
     assert again.tolist() == numbers
@@ -182,11 +182,11 @@ def test_whole_numbers_come_back(numbers):
     ],
     ids=["extremes", "smallest", "powers of two", "zeros", "range"],
 )
-def test_whole_numbers_at_the_edge(numbers):
+def test_integers_at_the_edge(numbers):
     assert decode_ints(encode_ints(np.array(numbers, np.int64)), len(numbers)).tolist() == numbers
 
 
-def test_whole_numbers_of_any_shape_and_type():
+def test_integers_of_any_shape_and_type():
     numbers = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
     assert decode_ints(encode_ints(numbers), 12).tolist() == numbers.ravel().tolist()
 
@@ -208,7 +208,7 @@ CODED = encode_ints(NUMBERS)
 
 
 def harmless(stream=STREAM, models=MODELS, lengths=LENGTHS, k=K) -> bool:
-    """Whether it is refused; if not, labels are within their bounds."""
+    """Tell whether decoding is refused; if it is not, check that labels are within bounds."""
     try:
         for labels, length, size in zip(decode_labels(stream, models, lengths, k), lengths, k, strict=True):
             assert len(labels) == length
@@ -257,7 +257,7 @@ def test_wrong_frequencies(model):
 
 
 def test_frequencies_whose_sum_overflows():
-    """It would be right again: 2^64 + 256."""
+    """Their sum, 2^64 + 256, overflows to the right value."""
     freq = [INT64.max, INT64.max, 258]
     assert harmless(STREAM, encode_ints(np.array([8, *freq])), [3], [3])
 
@@ -276,7 +276,7 @@ def test_streams_of_the_wrong_type():
             decode_ints(wrong, 200)
 
 
-def test_whole_numbers_cut_short():
+def test_integers_cut_short():
     for size in range(len(CODED)):
         with pytest.raises(ValueError, match=r"cut short|frequencies"):
             decode_ints(CODED[:size], 200)
@@ -285,7 +285,7 @@ def test_whole_numbers_cut_short():
             decode_ints(CODED, size)
 
 
-def test_whole_numbers_with_flipped_bits():
+def test_integers_with_flipped_bits():
     for position in range(len(CODED)):
         for flip in (0x01, 0x80, 0xFF):
             damaged = CODED.copy()
@@ -300,7 +300,7 @@ def test_bits_cut_short():
 
 
 def test_many_numbers_of_few_bits_can_be_read_again(monkeypatch):
-    """Zeros take no bits, but there are never more numbers than so few bytes may stand for."""
+    """Zeros take no bits, so streams are padded up to the limit of integers per byte."""
     monkeypatch.setattr(coding, "MOST_NUMBERS", 1000)
     for size in (1000, 1001, 50_000):
         stored = encode_ints(np.zeros(size, np.int64))
@@ -314,7 +314,7 @@ def test_many_numbers_of_few_bits_can_be_read_again(monkeypatch):
 
 @pytest.mark.parametrize("k", [2, 3, 5, 7, 10, 100, 300])
 def test_labels_that_are_all_as_frequent_take_no_frequencies(k):
-    """Short arrays by the paper's formula, without their frequencies; and what is worth having them has them."""
+    """Short arrays take log2(k) bits per label without frequencies; skewed ones are coded with theirs."""
     random, s = np.random.default_rng(k), 400
     labels = [random.integers(0, k, 30) for _ in range(s)]
     stream, models = encode_labels(labels, [k] * s)

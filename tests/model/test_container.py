@@ -1,4 +1,4 @@
-"""The container: what is written comes back, and a file with a single byte changed is refused in one line."""
+"""The container: exact round trips, and a file with a single changed byte is refused in one line."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_headers_that_speak_of_checksums(tmp_path, text):
 
 
 def test_other_programs_can_read_it(path):
-    """As safetensors, with our header as a string."""
+    """It is a safetensors file, with our header as a string of metadata."""
     for name, tensor in load(path.read_bytes()).items():
         np.testing.assert_array_equal(tensor, TENSORS[name])
     with safe_open(path, "np") as opened:
@@ -133,7 +133,7 @@ def test_every_truncation_is_refused(path):
 @pytest.mark.parametrize("more", [b"\0", b" ", b"\n", b"\0" * 8, b"x" * 5000])
 def test_appended_bytes_are_refused(path, more):
     put(path, path.read_bytes() + more)
-    refused(path, "not all there", read)
+    refused(path, "incomplete, or bytes follow", read)
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 2**20, 10**8, 10**8 + 1, 2**31, 2**40, 2**63, 2**64 - 1])
@@ -197,7 +197,7 @@ def test_a_newer_format(path, kind):
     assert read(path, kind, newest=2)[0]["version"] == "9.9.9"
 
 
-# -- files that lie under checksums that are right ----------------------------------------------------------------
+# -- invalid content with valid checksums -------------------------------------------------------------------------
 
 ABOUT = {"kind": "model", "format": 1, "version": "0", "checksums": {}}
 DATA = bytes(range(8))
@@ -211,7 +211,7 @@ def about(**tensors: bytes):
 
 
 def test_a_sealed_file_is_a_file(path):
-    """As the tests below write it."""
+    """The tests below write files in this way."""
     put(path, sealed({"x": PLACE}, about(x=DATA), DATA))
     np.testing.assert_array_equal(read(path)[1]["x"], np.arange(8))
 
@@ -229,7 +229,7 @@ def test_a_sealed_file_is_a_file(path):
     ],
     ids=str,
 )  # fmt: skip
-def test_places_that_make_no_sense(path, change):
+def test_invalid_entries_of_tensors(path, change):
     put(path, sealed({"x": {**PLACE, **change}}, about(x=DATA), DATA))
     with little_memory(1e7):
         refused(path, "damaged", read)
@@ -244,7 +244,7 @@ def test_places_that_make_no_sense(path, change):
     ],
     ids=str,
 )  # fmt: skip
-def test_tables_of_tensors_that_make_no_sense(path, places):
+def test_invalid_tables_of_tensors(path, places):
     put(path, sealed(places, about(x=DATA), DATA))
     refused(path, "damaged", read)
 
@@ -264,7 +264,7 @@ def test_tables_of_tensors_that_make_no_sense(path, places):
     ],
     ids=lambda each: str(each)[:40],
 )  # fmt: skip
-def test_headers_that_make_no_sense(path, header):
+def test_invalid_headers(path, header):
     put(path, sealed({"x": PLACE}, header, DATA))
     refused(path, "damaged", read)
 

@@ -1,4 +1,4 @@
-"""Templates on a grid: whole numbers times powers of two, and back to the same bits."""
+"""Templates on a grid: integers times powers of two, and back to the same bits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @settings(deadline=None)
 @given(st.lists(st.lists(finite, min_size=1, max_size=6), min_size=1, max_size=5))
-def test_there_and_back(groups):
+def test_round_trip(groups):
     """The same bits (but for the sign of zero), or None where a group's numbers are too far apart."""
-    floats, sizes = np.concatenate([np.array(each, np.float32) for each in groups]), [len(each) for each in groups]
-    found = on_grids(floats, sizes)
-    if found is not None:
-        np.testing.assert_array_equal(from_grids(found["mantissas"], found["exponents"], sizes), floats)
+    floats, sizes = np.concatenate([np.array(group, np.float32) for group in groups]), [len(group) for group in groups]
+    stored = on_grids(floats, sizes)
+    if stored is not None:
+        np.testing.assert_array_equal(from_grids(stored["mantissas"], stored["exponents"], sizes), floats)
 
 
-def test_what_cannot_be():
+def test_numbers_that_do_not_fit():
     assert on_grids(np.array([1.0, np.nan], np.float32), [2]) is None
     assert on_grids(np.array([1.0, -np.inf], np.float32), [2]) is None
     assert on_grids(np.array([1e-30, 1e30], np.float32), [2]) is None
@@ -36,8 +36,8 @@ def test_what_cannot_be():
 
 @pytest.mark.parametrize("zeros", [1, 3])
 def test_zeros(zeros):
-    found = on_grids(np.r_[np.zeros(zeros), 0.375].astype(np.float32), [zeros, 1])
-    assert from_grids(found["mantissas"], found["exponents"], [zeros, 1]).tolist() == [0.0] * zeros + [0.375]
+    stored = on_grids(np.r_[np.zeros(zeros), 0.375].astype(np.float32), [zeros, 1])
+    assert from_grids(stored["mantissas"], stored["exponents"], [zeros, 1]).tolist() == [0.0] * zeros + [0.375]
 
 
 DATA = np.random.default_rng(0).normal(size=(60, 50))

@@ -205,9 +205,9 @@ def test_the_size_of_the_papers_rival():
     [
         ([[0, 1]], [[0, 1]], "equal length"),
         ([0, 1], [0, 1, 2], "equal length"),
-        ([0.5], [0], "row positions must be whole numbers"),
-        (["a"], [0], "row positions must be whole numbers"),
-        ([0], [True], "column positions must be whole numbers"),
+        ([0.5], [0], "row positions must be integers"),
+        (["a"], [0], "row positions must be integers"),
+        ([0], [True], "column positions must be integers"),
         ([9], [0], "row positions must lie between 0 and 1"),
     ],
 )

@@ -37,7 +37,7 @@ def matrices() -> list[np.ndarray]:
 
 
 def check(M: np.ndarray, n_clusters: int | tuple[int, int]) -> None:
-    """Every promise about one matrix and one number of clusters."""
+    """Check all bounds for one matrix and one number of clusters."""
     slack = 1 + 1e-6  # templates are kept as 32-bit floats
     small = 1e-6 * np.abs(M).max()
     centres = theory.cover_stencil(M, n_clusters)
@@ -108,7 +108,7 @@ def test_constants_of_rank_one(n_clusters: int) -> None:
     """In one dimension the entropy number is its lower bound, so constants show: 2 for centres, 4 for means."""
     rng = np.random.default_rng(n_clusters)
     q, r = rng.uniform(-1, 1, size=200), rng.uniform(-1, 1, size=150)
-    q[0], r[0] = 1.0, 1.0  # as long as the ellipsoid is
+    q[0], r[0] = 1.0, 1.0  # reach the ends of the interval
     edges = np.linspace(-1, 1, n_clusters + 1)
     radius = theory.entropy_number([1.0], n_clusters, "lower")
 
@@ -165,7 +165,7 @@ def test_what_is_vacuous() -> None:
 
 @given(st.floats(0.0, 100.0), st.floats(0.01, 10.0), st.integers(0, 2**31))
 def test_the_storage_lemma(largest: float, error: float, seed: int) -> None:
-    """Its cells are enough: the middle of an entry's cell is within the error."""
+    """The centre of an entry's cell is within the error."""
     T = np.random.default_rng(seed).uniform(-largest, largest, size=(5, 4))
     bits = theory.storage_bits((100, 60), (5, 4), largest, error)
     cells = round(2 ** ((bits - 100 * np.log2(5) - 60 * 2) / 20))
@@ -177,14 +177,14 @@ def test_the_storage_lemma(largest: float, error: float, seed: int) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: theory.approximation_bound(np.full((2, 2), np.nan), 2), "without gaps"),
-        (lambda: theory.approximation_bound(np.zeros((0, 3)), 2), "rows and columns"),
+        (lambda: theory.approximation_bound(np.full((2, 2), np.nan), 2), "no missing or infinite"),
+        (lambda: theory.approximation_bound(np.zeros((0, 3)), 2), "non-empty 2-d array"),
         (lambda: theory.approximation_bound(np.eye(2), 2, "frobenius"), "'max' or 'spectral'"),  # type: ignore[arg-type]
         (lambda: theory.approximation_bound(np.eye(2), 2, template="medians"), "'centres' or 'means'"),  # type: ignore[arg-type]
-        (lambda: theory.approximation_bound(np.eye(2), 0), "at least one ball"),
-        (lambda: theory.cover_stencil(np.eye(2), 0), "at least one ball"),
+        (lambda: theory.approximation_bound(np.eye(2), 0), "n_clusters must be at least 1"),
+        (lambda: theory.cover_stencil(np.eye(2), 0), "n_clusters must be at least 1"),
         (lambda: theory.cover_stencil(np.eye(2), 2, "medians"), "'centres' or 'means'"),  # type: ignore[arg-type]
-        (lambda: theory.greedy_cover([1.0, 2.0], 1), "rows and columns"),
+        (lambda: theory.greedy_cover([1.0, 2.0], 1), "non-empty 2-d array"),
         (lambda: theory.rank_bound(1.0, 0, 3), "at least 1"),
         (lambda: theory.storage_bits((2, 2), (2, 2), 1.0, 0.0), "above 0"),
     ],

@@ -1,4 +1,4 @@
-"""Entropy and covering numbers against covers that are known, and against each other."""
+"""Entropy and covering numbers against known covers, and against each other."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_nothing_and_much() -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: entropy_number([1.0], 0), "at least one ball"),
+        (lambda: entropy_number([1.0], 0), "n must be an integer of at least 1"),
         (lambda: entropy_number([1.0, -1.0], 3), "none below 0"),
         (lambda: entropy_number([np.nan], 3), "finite"),
         (lambda: entropy_number(np.eye(2), 3), "vector"),
         (lambda: entropy_number([1.0], 3, "middle"), "'upper' or 'lower'"),  # type: ignore[arg-type]
         (lambda: covering_number([1.0], 0.0), "above 0"),
-        (lambda: ball_entropy_number(1.0, 0, 3), "at least one dimension"),
+        (lambda: ball_entropy_number(1.0, 0, 3), "dimension must be at least 1"),
     ],
 )
 def test_bad_input(call: object, says: str) -> None:

@@ -1,1 +1,1 @@
-"""Numba functions on plain arrays: leaves that know no objects, no globals, no files."""
+"""Numba kernels on plain arrays; they import nothing from the rest of the package."""

@@ -1,8 +1,10 @@
-"""Entropy coding and bit packing of whole numbers.
+"""Entropy coding and bit packing of integers.
 
-The entropy coder is a range variant of asymmetric numeral systems: a state of 32 bits takes in one symbol after
-another, each with a frequency out of a power of two, and gives out 16 bits when it grows too large. Only whole numbers
-are involved, so what a stream means cannot depend on a machine's rounding.
+The entropy coder is the range variant of asymmetric numeral systems (rANS; Duda, 2013). Coding a symbol of frequency f
+out of 2^precision multiplies the state by about 2^precision / f, that is, adds the symbol's bits to it; when the state
+would leave its 32 bits, the lowest 16 are written out. All arithmetic is on integers, so a stream means the same on
+every machine. Frequencies are static and stored with the stream: symbols are coded in the reverse of the order in which
+they are decoded, so a model that adapts while decoding would have to be run ahead of the encoder.
 """
 
 from __future__ import annotations
@@ -11,17 +13,18 @@ import numpy as np
 
 from accams.kernels.jit import kernel
 
-LOW = np.uint64(1 << 16)  # the state stays at or above this, and below its square
+LOW = np.uint64(1 << 16)  # between symbols the state is in [2^16, 2^32)
 WORD = np.uint64(16)
 MASK = np.uint64(0xFFFF)
 
 
 @kernel
 def ans_encode(symbols, ends, first, freq, precision, words):
-    """Code segments of symbols; returns how many of `words` it took, from the end of `words` backwards.
+    """Encode segments of symbols at the end of `words`; return the number of words used.
 
     Segment q ends before symbols[ends[q]]; the frequency of its symbol a is freq[first[q] + a], out of
-    2^precision[q]. The decoder reads forwards, so the last symbol goes in first.
+    2^precision[q], with precision at most 16. The decoder reads forwards, so the last symbol is coded first. A symbol
+    takes at most one word and the final state two: `words` needs len(symbols) + 2.
     """
     at = words.size
     state = LOW
@@ -37,6 +40,8 @@ def ans_encode(symbols, ends, first, freq, precision, words):
         for p in range(ends[q] - 1, begin - 1, -1):
             a = first[q] + symbols[p]
             f = np.uint64(freq[a])
+            # Below this bound the new state is below 2^32. The bound is at least 2^16, so one word written is always
+            # enough, and it can be 2^32 itself, hence the 64-bit arithmetic.
             if state >= f << (np.uint64(32) - bits):
                 at -= 1
                 words[at] = state & MASK
@@ -49,13 +54,16 @@ def ans_encode(symbols, ends, first, freq, precision, words):
 
 @kernel
 def ans_decode(words, ends, first, freq, precision, out):
-    """Undo `ans_encode`; True if the stream ends where it should, in the state that coding began with."""
+    """Decode what `ans_encode` wrote; return False if the stream is damaged or of another length.
+
+    An intact stream is used up exactly, in the state with which encoding began.
+    """
     if words.size < 2:
         return False
     state = (np.uint64(words[0]) << WORD) | np.uint64(words[1])
     at = 2
     p = 0
-    symbol_at = np.zeros(1 << 16, np.uint16)
+    symbol_at = np.zeros(1 << 16, np.uint16)  # the symbol of each of the 2^precision slots, so decoding needs no search
     start_of = np.zeros(1 << 16, np.uint64)
     for q in range(ends.size):
         bits = np.uint64(precision[q])
@@ -70,6 +78,7 @@ def ans_decode(words, ends, first, freq, precision, out):
         while p < ends[q]:
             slot = state & mask
             a = symbol_at[slot]
+            # The inverse of the encoder's step: slot - start_of[a] is the remainder of its division by the frequency.
             state = np.uint64(freq[base + a]) * (state >> bits) + slot - start_of[a]
             if state < LOW:
                 if at >= words.size:
@@ -83,7 +92,7 @@ def ans_decode(words, ends, first, freq, precision, out):
 
 @kernel
 def write_bits(values, widths, out):
-    """Write values[p] with widths[p] bits (at most 64), lowest first, one after another into bytes that are zero."""
+    """Write values[p] with widths[p] bits (at most 64), lowest bit first and without gaps, into zeroed bytes."""
     at = 0
     for p in range(values.size):
         value = np.uint64(values[p])
@@ -100,7 +109,7 @@ def write_bits(values, widths, out):
 
 @kernel
 def read_bits(data, widths, out):
-    """Undo `write_bits`; `data` must hold the sum of all widths."""
+    """Read what `write_bits` wrote; `data` must hold at least the sum of all widths."""
     at = 0
     for p in range(out.size):
         value = np.uint64(0)

@@ -1,8 +1,8 @@
-"""The same passes for a matrix with every cell stored.
+"""The passes of `accams.kernels.sparse` for a matrix with every cell stored.
 
-`resid` has the *other* axis first: resid[o, i] is the residual of own i and other o, so that all loops run over
-neighbouring cells of the own axis. `weights` is None or an array of that shape; a weight of zero means missing
-(the residual there is kept up to date but never counted). Shifts are as in `accams.kernels.sparse`.
+`resid` has the *other* axis first: resid[o, i] is the residual of own i and other o. So all cells of a line have one
+partner label, and the inner loops are vector additions over contiguous cells of the own axis. `weights` is None or an
+array of that shape; a weight of zero means missing (such a residual is kept up to date but never counted).
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import numpy as np
 
 from accams.kernels.jit import kernel
 
-TILE = 512
+TILE = 512  # own positions handled together: their sums, 8 * k * TILE bytes, stay in cache while all lines pass
 
 
 @kernel
 def expand(lo, width, own, T, out):
-    """out[b, i] = T[own[lo + i], b]: what a shift adds to own lo + i where the other label is b."""
+    """Set out[b, i] = T[own[lo + i], b], what a shift adds to own lo + i where the other label is b.
+
+    Done once per tile, it turns the lookups of the inner loops into additions of contiguous vectors.
+    """
     for b in range(T.shape[1]):
         for i in range(width):
             out[b, i] = T[own[lo + i], b]
@@ -26,8 +29,8 @@ def expand(lo, width, own, T, out):
 def gather(lo, hi, resid, weights, partners, own_a, other_a, T_a, own_b, other_b, T_b, labels, n, l):
     """Add up to two shifts to the residual and sum it by the other axis's clusters.
 
-    l (out) as in the sparse kernel; n (out) only with weights: without, it is the same for every row. `partners` is
-    None or one whole number per line of `resid` that multiplies its weights.
+    l (out) is as in the sparse kernel. n (out) is written only with weights: without, it is the same for every row.
+    `partners` is None or one integer per line of `resid` that multiplies its weights.
     """
     k = l.shape[1]
     sums = np.zeros((k, TILE), np.int64)
@@ -55,16 +58,16 @@ def gather(lo, hi, resid, weights, partners, own_a, other_a, T_a, own_b, other_b
                 for i in range(width):
                     x[i] += b[i]
             s = sums[labels[o]]
-            each = np.int64(1) if partners is None else np.int64(partners[o])
+            factor = np.int64(1) if partners is None else np.int64(partners[o])  # 64-bit, so that products are too
             if weights is not None:
                 w = weights[o, start : start + width]
                 m = mass[labels[o]]
                 for i in range(width):
-                    s[i] += each * w[i] * x[i]
-                    m[i] += each * w[i]
+                    s[i] += factor * w[i] * x[i]
+                    m[i] += factor * w[i]
             elif partners is not None:
                 for i in range(width):
-                    s[i] += each * x[i]
+                    s[i] += factor * x[i]
             else:
                 for i in range(width):
                     s[i] += x[i]
@@ -91,7 +94,7 @@ def shift(lo, hi, resid, own, other, T):
 
 @kernel
 def squares(lo, hi, resid, weights, out):
-    """out[o] = (weighted) sum of squared residuals of resid[o], for o in [lo, hi), in squared grid steps."""
+    """Compute the (weighted) sum of squared residuals of each line o in [lo, hi), in squared grid steps."""
     for o in range(lo, hi):
         total = 0.0
         for i in range(resid.shape[1]):

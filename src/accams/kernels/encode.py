@@ -1,7 +1,7 @@
-"""Choosing all labels of a row together, and the tables that it takes.
+"""Choose all labels of a row jointly, and compute the tables that this needs.
 
-Labels of several stencils stand side by side in one array (row, stencil); label a of stencil l is the code
-first[l] + a, so that all clusters of all stencils are counted through.
+Labels of several stencils stand side by side in one array (row, stencil). Label a of stencil l is the *code*
+first[l] + a: codes number the clusters of all stencils consecutively.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from accams.kernels.jit import kernel
 
 @kernel
 def cross_weights(labels, first, weights, out):
-    """out[x, y] += the weight of the rows that have both code x and code y, of which x is in the earlier stencil.
+    """Add to out[x, y] the weight of the rows with both code x and code y, for x in the earlier stencil only.
 
-    Where x is y it is half of that: the whole table is this one and its transpose.
+    The diagonal gets half of it, so that the full table is `out` plus its transpose, for half the additions.
     """
     s = labels.shape[1]
     codes = np.zeros(s, np.int64)
@@ -31,7 +31,7 @@ def cross_weights(labels, first, weights, out):
 
 @kernel
 def code_sums(labels, first, weights, lines, out):
-    """out[x] += weights[i] * lines[i] over the rows i that have code x."""
+    """Add to out[x] the sum of weights[i] * lines[i] over the rows i with code x."""
     for i in range(labels.shape[0]):
         for l in range(labels.shape[1]):
             x = out[first[l] + labels[i, l]]
@@ -41,7 +41,7 @@ def code_sums(labels, first, weights, lines, out):
 
 @kernel
 def subtract_lines(lo, hi, labels, first, lines, out):
-    """out[i] -= the lines of all codes of row i, for i in [lo, hi)."""
+    """Subtract from out[i] the lines of all codes of row i, for i in [lo, hi)."""
     for i in range(lo, hi):
         x = out[i]
         for l in range(labels.shape[1]):
@@ -52,36 +52,36 @@ def subtract_lines(lo, hi, labels, first, lines, out):
 
 @kernel
 def improve_labels(lo, hi, labels, first, gram, fits, prices, weights, passes, moved):
-    """Change the labels of rows [lo, hi), one after another, as long as it lowers what a row costs.
+    """Improve the labels of rows [lo, hi) by coordinate descent on the cost of each row.
 
     A row with codes x_1 ... x_s costs  sum_l (prices[x_l] / weight - 2 fits[row, x_l])  +  sum_lm gram[x_l, x_m],  with
-    fits[i - lo] the products of what row i should be with every code's line, and gram the products of those lines. In
-    each pass each stencil's label is the best given all others. moved[i] counts the changes.
+    fits[i - lo] the products of the target of row i with every code's line, and gram the products of those lines. Each
+    pass gives each stencil its best label given all others. moved[i] counts the changes.
     """
     s, K = labels.shape[1], gram.shape[0]
-    sums = np.zeros(K, gram.dtype)
+    sums = np.zeros(K, gram.dtype)  # sums[x] = sum_l gram[x_l, x]: a candidate's interaction with the present codes
     for i in range(lo, hi):
         sums[:] = 0.0
         for l in range(s):
             line = gram[first[l] + labels[i, l]]
             for q in range(K):
                 sums[q] += line[q]
-        each = 1.0 / weights[i]
+        price_scale = 1.0 / weights[i]
         fit = fits[i - lo]
         for _ in range(passes):
             changed = False
             for l in range(s):
                 now = first[l] + labels[i, l]
-                own = gram[now]
-                best, least = now, prices[now] * each - 2.0 * fit[now] + 2.0 * sums[now] - own[now]
+                present = gram[now]  # taken out of sums to get the interaction with all other stencils
+                best, least = now, prices[now] * price_scale - 2.0 * fit[now] + 2.0 * sums[now] - present[now]
                 for x in range(first[l], first[l + 1]):
-                    cost = prices[x] * each - 2.0 * (fit[x] - sums[x] + own[x]) + gram[x, x]
-                    if cost < least - 1e-12 * abs(least):
+                    cost = prices[x] * price_scale - 2.0 * (fit[x] - sums[x] + present[x]) + gram[x, x]
+                    if cost < least - 1e-12 * abs(least):  # by more than rounding, so that labels cannot alternate
                         best, least = x, cost
                 if best != now:
                     line = gram[best]
                     for q in range(K):
-                        sums[q] += line[q] - own[q]
+                        sums[q] += line[q] - present[q]
                     labels[i, l] = best - first[l]
                     moved[i] += 1
                     changed = True
@@ -91,7 +91,7 @@ def improve_labels(lo, hi, labels, first, gram, fits, prices, weights, passes, m
 
 @kernel
 def nearest_levels(lo, hi, x, weights, levels, prices, out):
-    """out[i] = the level a of lowest weights[i] * (x[i] - levels[a])^2 + prices[a], for i in [lo, hi)."""
+    """Set out[i] to the level a of lowest weights[i] * (x[i] - levels[a])^2 + prices[a], for i in [lo, hi)."""
     for i in range(lo, hi):
         best, least = 0, np.inf
         for a in range(levels.size):
@@ -104,16 +104,18 @@ def nearest_levels(lo, hi, x, weights, levels, prices, out):
 
 @kernel
 def add_stencil_products(own, other, flat, starts, widths, transposed, lines, out):
-    """out += S lines for a sum S of stencils laid out for prediction (or its transpose): one line per row.
+    """Add S @ lines to `out`, for a stencil sum S laid out for prediction (or its transpose).
 
-    own[i] and other[j] hold one label per stencil; template s begins at flat[starts[s]] and has lines of widths[s]
-    numbers.
+    own[i] and other[j] hold one label per stencil; template s begins at flat[starts[s]] and has rows of widths[s]
+    numbers. Lines are first summed by label, then mixed by the template, then spread by label: the cost is
+    s (m + n + k^2) p, never m n p.
     """
     p = lines.shape[1]
     for s in range(starts.size):
         stop = starts[s + 1] if s + 1 < starts.size else flat.size
         k_cols = widths[s]
         k_rows = (stop - starts[s]) // k_cols
+        # A transposed product reads the template by columns instead of copying it.
         k_own, k_other = (k_cols, k_rows) if transposed else (k_rows, k_cols)
         sums = np.zeros((k_other, p), lines.dtype)
         for j in range(other.shape[0]):

@@ -1,4 +1,4 @@
-"""New rows for a stencil sum that stays as it is."""
+"""Fold new rows into a stencil sum that stays fixed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ def fold_rows(
     lo, hi, begins, cols, values, col_codes, flat, starts, widths, heights, log_prior, offset, col_effects, noise,
     effect_variance, blank, cross, n_passes, uniforms, profiles, first, effects, labels,
 ):  # fmt: skip
-    """Probabilities of labels for the rows [lo, hi) from their observations, stencil by stencil, again and again.
+    """Infer the labels of rows [lo, hi) from their observations by mean-field coordinate ascent.
 
-    Row u has the observations begins[u] .. begins[u + 1], with columns `cols` and `values`. In each step one stencil's
-    label is taken out, and its probabilities are set to what the prior and the rest of the sum (by its expectation)
-    make of them: mean-field coordinate ascent. It begins with the average row. `noise` is the variance of an
-    observation. Results: profiles[u, first ...] = expected lines of the templates, effects[u] = the row's effect,
-    labels[u] = the most probable label of each stencil; with `uniforms` (row, stencil) between 0 and 1, labels are
-    drawn by them instead.
+    Row u has the observations begins[u] .. begins[u + 1], with columns `cols` and `values`. Each step takes one stencil
+    out of the residual and sets the probabilities of its label given the prior and the expectation of all other
+    stencils. The first expectation is the average row. `noise` is the variance of an observation. Results:
+    profiles[u, first ...] = expected template rows, effects[u] = the row's effect, labels[u] = the most probable label
+    of each stencil, or with `uniforms` (row, stencil), numbers between 0 and 1, a label drawn by its probability.
 
-    With a `blank` weight above 0, all other columns are zeros of that weight: what they add comes from cross[x, y], how
-    many columns have the column codes x and y, so that they are never gone through.
+    With a `blank` weight above 0, all other columns are zeros of that weight. Their sums come from cross[x, y], the
+    number of columns with the column codes x and y, so they are never visited.
     """
     n_stencils = starts.size
     widest, highest = 1, 1
@@ -32,7 +31,7 @@ def fold_rows(
     for u in range(lo, hi):
         h = begins[u + 1] - begins[u]
         left = np.empty(h)
-        own = np.empty((n_stencils, h), np.int64)
+        observed = np.empty((n_stencils, h), np.int64)
         profile = profiles[u, first:]
         for p in range(h):
             j = cols[begins[u] + p]
@@ -40,16 +39,16 @@ def fold_rows(
             if col_effects.size:
                 left[p] -= col_effects[j]
             for s in range(n_stencils):
-                own[s, p] = col_codes[j, s]
+                observed[s, p] = col_codes[j, s]
         place = 0
         for s in range(n_stencils):
-            average = starts[s] + (heights[s] - 1) * widths[s]
+            average = starts[s] + (heights[s] - 1) * widths[s]  # the last template row, as `Codes` lays it out
             for c in range(widths[s]):
                 profile[place + c] = flat[average + c]
                 N[place + c] = blank * cross[place + c, place + c] if blank > 0.0 else 0.0
             for p in range(h):
-                left[p] -= profile[place + own[s, p]]
-                N[place + own[s, p]] += 1.0 - blank
+                left[p] -= profile[place + observed[s, p]]
+                N[place + observed[s, p]] += 1.0 - blank  # `cross` counts all columns, the observed ones too
             place += widths[s]
         effects[u] = 0.0
         for step in range(n_passes):
@@ -67,23 +66,24 @@ def fold_rows(
                 if blank > 0.0:
                     _blank_sums(blank, offset, cross, profile, place, width, L)
                     for p in range(h):
-                        x = left[p] + line[own[s, p]]
+                        x = left[p] + line[observed[s, p]]
                         left[p] = x
-                        L[own[s, p]] += x - blank * (x - values[begins[u] + p])
+                        # x - value is zero less all other stencils: the blank that `_blank_sums` put in here.
+                        L[observed[s, p]] += x - blank * (x - values[begins[u] + p])
                 else:
                     for p in range(h):
-                        x = left[p] + line[own[s, p]]
+                        x = left[p] + line[observed[s, p]]
                         left[p] = x
-                        L[own[s, p]] += x
-                here = 0
+                        L[observed[s, p]] += x
+                n_present = 0  # a row with few observations meets few column clusters: costs need no others
                 for c in range(width):
                     if N[place + c] > 0.0:
-                        present[here] = c
-                        here += 1
+                        present[n_present] = c
+                        n_present += 1
                 best = -np.inf
                 for a in range(k):
                     total = 0.0
-                    for q in range(here):
+                    for q in range(n_present):
                         c = present[q]
                         t = flat[begin + a * width + c]
                         total += (N[place + c] * t - 2.0 * L[c]) * t
@@ -92,26 +92,26 @@ def fold_rows(
                         best, labels[u, s] = score[a], a
                 total = 0.0
                 for a in range(k):
-                    score[a] = np.exp(score[a] - best)
+                    score[a] = np.exp(score[a] - best)  # relative to the best, so that not all underflow
                     total += score[a]
                 if uniforms.shape[0]:
                     labels[u, s] = _drawn(score[:k], uniforms[u, s] * total)
-                last = step == n_passes - 1  # until then, only what the observations see is wanted
-                for q in range(width if last else here):
+                last = step == n_passes - 1  # before that, only the clusters that are present are read
+                for q in range(width if last else n_present):
                     c = q if last else present[q]
                     expected = 0.0
                     for a in range(k):
                         expected += score[a] * flat[begin + a * width + c]
                     line[c] = expected / total
                 for p in range(h):
-                    left[p] -= line[own[s, p]]
+                    left[p] -= line[observed[s, p]]
                 place += width
                 at += heights[s]
 
 
 @kernel
 def _blank_sums(blank, offset, cross, profile, place, width, L):
-    """Sums over all columns, by clusters of the stencil at `place`, of zeros less what all other stencils predict."""
+    """Sum zero minus the prediction of all other stencils over all columns, by clusters of the stencil at `place`."""
     for c in range(place, place + width):
         total = -offset * cross[c, c]
         for q in range(cross.shape[0]):
@@ -122,7 +122,7 @@ def _blank_sums(blank, offset, cross, profile, place, width, L):
 
 @kernel
 def _drawn(weights, target):
-    """The first label whose cumulated weight exceeds the target."""
+    """Return the first label whose cumulative weight exceeds the target."""
     total = 0.0
     for a in range(weights.size - 1):
         total += weights[a]

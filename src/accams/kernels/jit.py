@@ -9,24 +9,26 @@ import numba
 
 
 def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile `function` for plain arrays: serial, without the GIL, cached on disk where that is possible.
+    """Compile `function` as a serial kernel that releases the GIL and is cached on disk where possible.
 
-    Kernels take a range of rows and are spread over threads by the caller. The cache sits beside the source
-    file, or in the user's cache folder when the installation is read-only; with neither, it is compiled in
-    every process.
+    Kernels take a range of rows, and the caller runs ranges on threads. The cache lies beside the source file, or
+    in the user's cache folder when the installation is read-only; with neither, every process compiles anew.
     """
     try:
         compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=True, **options)
-    except RuntimeError:  # numba found no folder that it may write to
+    except RuntimeError:  # numba found no writable cache folder
         compiled = numba.njit(function, nogil=True, **options)
     return compiled
 
 
 def contracted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """A kernel in which a product and a sum may become one instruction; nothing else about its numbers is relaxed."""
+    """Compile a kernel in which a product and a sum may be fused; no other floating-point rule is relaxed.
+
+    In particular sums are not reordered, so results do not depend on how a range of rows is cut.
+    """
     return kernel(function, fastmath={"contract"}, **options)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Part of another contracted kernel, put into it: for what is called once per row, where a call costs much."""
+    """Compile a contracted function that is inlined into its callers, since a call per row would be too slow."""
     return contracted(function, inline="always")

@@ -1,4 +1,4 @@
-"""Sorting observations by row and by column in linear time."""
+"""Sort observations by row and by column in linear time (counting sort)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Ints = NDArray[np.integer]
 
 @kernel
 def stable_order(keys: Ints, order: Ints, slots: NDArray[np.int64], out: Ints) -> None:
-    """Counting sort: write into `out` the entries of `order`, stably sorted by their key.
+    """Write into `out` the entries of `order`, stably sorted by their key.
 
-    `slots[key]` is where the first entry with that key goes; it is used up on the way.
+    `slots[key]` is the place of the first entry with that key; it is advanced past each one written.
     """
     for q in order:
         key = keys[q]
@@ -24,7 +24,7 @@ def stable_order(keys: Ints, order: Ints, slots: NDArray[np.int64], out: Ints) -
 
 @kernel
 def count_columns(lo: int, hi: int, counts: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints) -> None:
-    """Add to counts[j] how many entries of rows [lo, hi) are in column j."""
+    """Add to counts[j] the number of entries of rows [lo, hi) in column j."""
     for p in range(row_starts[lo], row_starts[hi]):
         counts[cols[p]] += 1
 
@@ -33,9 +33,10 @@ def count_columns(lo: int, hi: int, counts: NDArray[np.int64], row_starts: NDArr
 def transpose_pattern(
     lo: int, hi: int, slots: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints, rows: Ints
 ) -> None:
-    """From the columns of each of the rows [lo, hi) to the rows of each column (ascending).
+    """Write the rows [lo, hi) of each column, ascending, given the columns of each row.
 
-    `slots[j]` is where the first of them goes in column j; it is used up on the way.
+    `slots[j]` is the place of the first of them in column j; it is advanced past each one written. Ranges with slots of
+    their own can run at the same time.
     """
     for i in range(lo, hi):
         for p in range(row_starts[i], row_starts[i + 1]):
@@ -48,7 +49,7 @@ def transpose_pattern(
 def transpose_values(
     lo: int, hi: int, slots: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints, values: Ints, out: Ints
 ) -> None:
-    """Copy `values`, one per observation in row order, of rows [lo, hi) into column order; `slots` likewise."""
+    """Copy the `values` of rows [lo, hi), one per observation, into column order; `slots` as above."""
     for p in range(row_starts[lo], row_starts[hi]):
         j = cols[p]
         out[slots[j]] = values[p]

@@ -1,4 +1,8 @@
-"""Products with the matrix that says which template entries make up which observed cell."""
+"""Products with the 0/1 design matrix A of a stencil sum, for least squares over all templates at once.
+
+A has one row per observation, with a 1 for the template entry that each stencil contributes to it. It is never stored:
+its s ones per row follow from the labels.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,12 @@ from accams.kernels.jit import kernel
 
 @kernel
 def normal_product(lo, hi, starts, index, weights, row_codes, col_codes, flat, first, widths, out):
-    """out += A^T W A flat over the observations of rows [lo, hi).
+    """Add A^T W A flat to `out`, over the observations of rows [lo, hi).
 
-    A has one line per observation, with a 1 for the template entry that each stencil contributes to it. Template s
-    begins at first[s] and has rows of widths[s] numbers.
+    Template t begins at flat[first[t]] and has rows of widths[t] numbers.
     """
     s = first.size
-    where = np.zeros(s, np.int64)
+    where = np.zeros(s, np.int64)  # the ones of A's row: found for A flat, used again for A^T
     for i in range(lo, hi):
         for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
             c = col_codes[index[p]]
@@ -31,7 +34,7 @@ def normal_product(lo, hi, starts, index, weights, row_codes, col_codes, flat, f
 
 @kernel
 def adjoint_product(lo, hi, starts, index, values, row_codes, col_codes, first, widths, out):
-    """out += A^T values over the observations of rows [lo, hi)."""
+    """Add A^T values to `out`, over the observations of rows [lo, hi)."""
     for i in range(lo, hi):
         for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
             c = col_codes[index[p]]

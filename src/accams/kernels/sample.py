@@ -1,7 +1,8 @@
-"""From sums per row to labels drawn at random. Rows here are rows or columns: whichever axis is updated.
+"""Draw labels and templates from sums per row. A "row" is a row or a column: whichever axis is updated.
 
-Random numbers are hashes of a key (two words) and the row's number, so a draw never depends on ranges or threads.
-`row_weights` is None or the whole-number precision of each row: what its sums count for in costs and tables.
+Random numbers are counter-based: a hash of a key (two words) and a counter, mostly the row's number. There is no state
+to carry from row to row, so a draw depends neither on ranges nor on threads, and a GPU uses the same numbers.
+`row_weights` is None or the integer precision of each row, a factor of its sums in costs and tables.
 """
 
 from __future__ import annotations
@@ -12,24 +13,25 @@ import numpy as np
 
 from accams.kernels.jit import contracted, inlined, kernel
 
-BLOCK = 128  # rows whose costs are computed together, so that the inner loop runs over neighbouring numbers
-LOWEST = -700.0  # exp(LOWEST) is as good as zero
-FULL = 1e100  # a product that could be larger is moved into the exponent
+BLOCK = 128  # rows whose costs are computed together, so that the inner loop is over contiguous memory
+LOWEST = -700.0  # exp(-700) is about 1e-304: negligible, and still a normal number
+MAX_PRODUCT = 1e100  # a larger product is moved into the exponent; two of them multiply without overflow
 
+# Odd multipliers, so that they lose no bits: ADD1 is 2^64 / golden ratio; MIX1 and MIX2 are those of SplitMix64.
 ADD1, ADD2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 MIX1, MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 S30, S27, S31, S12 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(12)
 
 LOG2E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
-ROUND = 6755399441055744.0  # adding 1.5 * 2^52 leaves the nearest whole number in the lowest bits
-BIAS, EXPONENT = np.int64(1023), np.int64(52)
-POWERS = 2.0 ** np.arange(-1023.0, 1.0)
+ROUND = 6755399441055744.0  # 1.5 * 2^52: x + ROUND has the integer nearest to x in its lowest mantissa bits
+BIAS, EXPONENT = np.int64(1023), np.int64(52)  # of a double: offset and position of the exponent field
+POWERS = 2.0 ** np.arange(-1023.0, 1.0)  # POWERS[p + BIAS] = 2^p
 
 
 @kernel
 def mixed(x):
-    """A bijection of 64-bit words without visible structure (the finaliser of SplitMix64)."""
+    """Return a 64-bit hash of a 64-bit word: the finaliser of SplitMix64, which is a bijection."""
     x = (x ^ (x >> S30)) * MIX1
     x = (x ^ (x >> S27)) * MIX2
     return x ^ (x >> S31)
@@ -37,28 +39,34 @@ def mixed(x):
 
 @kernel
 def uniform(key0, key1, counter):
-    """A number strictly between 0 and 1: a function of the two key words and the counter."""
+    """Return a number strictly between 0 and 1, a function of the two key words and the counter."""
+    # Two rounds: the first spreads neighbouring counters over all 64 bits, the second mixes in the other key word.
     word = mixed(mixed(np.uint64(key0) + np.uint64(counter) * ADD1) ^ (np.uint64(key1) * ADD2))
+    # The upper 52 bits and one half: exact in 53 bits, from 2^-53 to 1 - 2^-53, so logarithms are finite.
     return (np.float64(word >> S12) + 0.5) * 2.0**-52
 
 
 @contracted
 def exponentials(x, work):
-    """Replace a vector of numbers up to 0 by their exponentials, to about eleven digits, and without a branch.
+    """Replace a vector of numbers <= 0 by their exponentials, to about eleven digits and without branches.
 
-    x = p ln 2 + r with |r| <= ln(2) / 2: a polynomial in r, scaled by 2^p through the exponent's bits.
+    x = p ln 2 + r with |r| <= ln(2) / 2: the Taylor polynomial of degree 9 in r, times 2^p. Without branches and
+    calls the loops vectorise; with `np.exp` they would only where Intel's SVML is installed.
     """
     for i in range(x.size):
         y = x[i] if x[i] > LOWEST else LOWEST
         z = y * LOG2E + ROUND
         work[i] = z
         p = z - ROUND
+        # ln 2 in two parts: p * LN2_HIGH is exact since LN2_HIGH has few bits, so r keeps its digits.
         r = (y - p * LN2_HIGH) - p * LN2_LOW
         r2 = r * r
         r4 = r2 * r2
         low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0))
         middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0))
         x[i] = low + r4 * (middle + r4 * (1.0 / 40320.0 + r * (1.0 / 362880.0)))
+    # 2^p from its bits: the lowest 12 of p + 1023, which lies in 13 .. 1023, become sign (0) and exponent; the shift
+    # drops all others.
     bits = work.view(np.int64)
     for i in range(x.size):
         bits[i] = (bits[i] + BIAS) << EXPONENT
@@ -68,7 +76,7 @@ def exponentials(x, work):
 
 @contracted
 def exponential(x):
-    """The same for one number, with the power of two from a table."""
+    """Return the exponential of one number <= 0, as `exponentials` does but with 2^p from a table."""
     y = x if x > LOWEST else LOWEST
     p = np.rint(y * LOG2E)
     r = (y - p * LN2_HIGH) - p * LN2_LOW
@@ -84,8 +92,11 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, firs
     """Draw a label for each row of [lo, hi) given the template, and add its sums to the block tables.
 
     log p(a) = log_prior[a] - precision / 2 * sum_b (n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b]) + a constant.
-    `labels` is changed in place; N, L and counts are added to. Returns how many labels changed. Row 0 is number
-    `first` of all: random numbers go by that.
+    `labels` is changed in place; N, L and counts are added to. Returns the number of labels that changed. Row 0 is row
+    `first` of the whole matrix, and random numbers are keyed by the latter.
+
+    One uniform number per row and the cumulative sum of its probabilities give the label: one hash and k exponentials,
+    where Gumbel's trick would take k hashes and 2k logarithms.
     """
     k_own, k_other = T.shape
     mass = np.zeros((k_other, BLOCK))
@@ -104,7 +115,7 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, firs
                 mass[b, i] = -0.5 * scale * n[start + i, b]
                 sums[b, i] = scale * l[start + i, b]
         highest[:] = -np.inf
-        for a in range(k_own):
+        for a in range(k_own):  # to BLOCK, not to width, as in `assign.nearest`
             x = logit[a]
             x[:] = log_prior[a]
             for b in range(k_other):
@@ -116,7 +127,7 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, firs
             for i in range(BLOCK):
                 highest[i] = x[i] if x[i] > highest[i] else highest[i]
         total[:] = 0.0
-        for a in range(k_own):
+        for a in range(k_own):  # from here on logit[a] holds the sum of the unnormalised probabilities of 0 .. a
             x = logit[a]
             for i in range(BLOCK):
                 x[i] -= highest[i]
@@ -126,7 +137,7 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, firs
                 x[i] = total[i]
         for i in range(width):
             total[i] *= uniform(key0, key1, first + start + i)
-        drawn[:] = 0
+        drawn[:] = 0  # the label is the number of cumulative sums up to the target: no branch, no search
         for a in range(k_own - 1):
             x = logit[a]
             for i in range(BLOCK):
@@ -146,7 +157,7 @@ def blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key0, key1, firs
 
 @inlined
 def totals(D, S, a):
-    """Of cluster a: sum_b S^2 / D over one denominator, which is the product of all D."""
+    """Return sum_b S^2 / D of cluster a as numerator and denominator, the latter the product of all D."""
     top, low = 0.0, 1.0
     for b in range(D.shape[1]):
         top = top * D[a, b] + S[a, b] * S[a, b] * low
@@ -156,9 +167,12 @@ def totals(D, S, a):
 
 @inlined
 def gains_of_all(D, S, tops, lows, more, x, rho, power, weight):
-    """The odds exp(power) * weight of each cluster for a row that adds `more` to D and x to S: over all blocks.
+    """Compute the odds exp(power) * weight of each cluster for a row that adds `more` to D and x to S.
 
-    Two clusters at a time, so that one need not wait for the other. `tops` and `lows` are the totals without the row.
+    Returns the highest power. Sums of fractions over the blocks share one denominator, the product of all D, so each
+    cluster takes one division, and that product is what the determinant needs too: weight = sqrt(old / new product)
+    in place of k_other logarithms. `tops` and `lows` are the `totals` without the row. Two clusters at a time, as their
+    chains of products are independent; with an odd number the last one is computed twice.
     """
     k_own, k_other = D.shape
     highest = -np.inf
@@ -181,7 +195,10 @@ def gains_of_all(D, S, tops, lows, more, x, rho, power, weight):
 
 @contracted
 def gains_of_some(D, S, blocks, size, more, x, rho, power, weight):
-    """The same over those blocks alone in which the row has observations; products never grow too large."""
+    """Compute the same as `gains_of_all` from the blocks alone in which the row has observations.
+
+    In all other blocks D and S stay, and their terms cancel. Products that grow too large go into the exponent.
+    """
     k_own, highest = len(D), -np.inf
     for a in range(0, k_own, 2):
         c = min(a + 1, k_own - 1)
@@ -199,7 +216,7 @@ def gains_of_some(D, S, blocks, size, more, x, rho, power, weight):
             old_top_c = old_top_c * d_c + s_c * s_c * old_low_c
             old_low_a *= d_a
             old_low_c *= d_c
-            if low_a > FULL or low_c > FULL:
+            if low_a > MAX_PRODUCT or low_c > MAX_PRODUCT:
                 gain_a += rho * (top_a / low_a - old_top_a / old_low_a) - 0.5 * np.log(low_a / old_low_a)
                 gain_c += rho * (top_c / low_c - old_top_c / old_low_c) - 0.5 * np.log(low_c / old_low_c)
                 top_a, low_a, old_top_a, old_low_a = 0.0, 1.0, 0.0, 1.0
@@ -216,18 +233,21 @@ def gains_of_some(D, S, blocks, size, more, x, rho, power, weight):
 def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing, key0, key1, labels, N, L, counts):
     """Draw labels one after another, from row `first` on, with the template integrated out.
 
-    N, L and counts must hold the block tables of the labels as they are, and do so at the end. With D = 1 + kappa N,
+    N, L and counts must hold the block tables of the present labels; they are updated with them. With D = 1 + kappa N,
+    kappa = tau^2 / sigma^2 and rho = tau^2 / (2 sigma^4),
 
         log p(a) = log w_a + sum_b (g(N + n, L + l) - g(N, L)),  g(N, L) = -log(D) / 2 + rho * L^2 / D
 
     where w_a is the number of other rows in cluster a plus `concentration` per cluster or, with `crp`, that number
-    alone, and `concentration` for the first empty cluster. If `growing`, it ends early when all clusters are occupied.
-    Returns the row it got to and how many labels changed.
+    alone, and `concentration` for the first empty cluster. If `growing`, stop as soon as all clusters are occupied, so
+    that the caller can add one. Returns the next row to draw and the number of labels that changed.
     """
     k_own, k_other = N.shape
     D, S = 1.0 + kappa * N, L.astype(np.float64)
     tops, lows, power, weight = np.zeros((4, k_own))
-    small = k_other * np.log(1.0 + kappa * N.sum() / k_other) < np.log(FULL)  # no product of all D can be too large
+    # No product of all D of a cluster can be too large: as the geometric mean is at most the arithmetic mean, it
+    # is at most that of k_other equal factors, with all observations in one cluster.
+    small = k_other * np.log(1.0 + kappa * N.sum() / k_other) < np.log(MAX_PRODUCT)
     for a in range(k_own):
         tops[a], lows[a] = totals(D, S, a)
     blocks = np.zeros(k_other, np.uint64)
@@ -248,9 +268,9 @@ def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing,
                 D[old, b], S[old, b] = 1.0 + kappa * N[old, b], L[old, b]
                 blocks[size] = b
                 size += 1
-        top, low = tops[old], lows[old]  # should it stay
+        top, low = tops[old], lows[old]  # to be restored if the row stays
         tops[old], lows[old] = totals(D, S, old)
-        if small and 5 * size > 3 * k_other:
+        if small and 5 * size > 3 * k_other:  # a row in most blocks: contiguous loops over all of them are faster
             highest = gains_of_all(D, S, tops, lows, more, x, rho, power, weight)
         else:
             highest = gains_of_some(D, S, blocks, size, more, x, rho, power, weight)
@@ -285,9 +305,10 @@ def collapsed(first, n, l, row_weights, kappa, rho, concentration, crp, growing,
 
 @kernel
 def gamma(shape, key0, key1, counter):
-    """A draw from the gamma distribution of this shape and scale one (Marsaglia and Tsang's rejection)."""
+    """Draw from the gamma distribution of this shape and scale 1 (rejection of Marsaglia and Tsang, 2000)."""
     d = (shape + 1.0 if shape < 1.0 else shape) - 1.0 / 3.0
     c = 1.0 / sqrt(9.0 * d)
+    # Rejection takes an unknown number of uniforms, so each counter has a stream of its own; number 0 is for the boost.
     word = mixed(np.uint64(key1) ^ mixed(np.uint64(counter) * ADD1))
     turn = 1
     while True:
@@ -296,53 +317,53 @@ def gamma(shape, key0, key1, counter):
         x = sqrt(-2.0 * log(u)) * cos(2.0 * pi * v)
         y = (1.0 + c * x) ** 3
         if y > 0.0 and log(w) < 0.5 * x * x + d - d * y + d * log(y):
-            if shape < 1.0:
+            if shape < 1.0:  # drawn with shape + 1
                 return d * y * uniform(key0, word, 0) ** (1.0 / shape)
             return d * y
 
 
 @kernel
 def precisions(lo, hi, squares, cells, nu, scale, key0, key1, out):
-    """out[i] ~ Gamma((nu + cells[i]) / 2, rate (nu + scale * squares[i]) / 2)."""
+    """Draw out[i] ~ Gamma((nu + cells[i]) / 2, rate (nu + scale * squares[i]) / 2)."""
     for i in range(lo, hi):
         out[i] = gamma(0.5 * (nu + cells[i]), key0, key1, i) / (0.5 * (nu + scale * squares[i]))
 
 
 @kernel
 def normal(key0, key1, counter):
-    """A standard normal number (Box and Muller), from the uniform numbers 2 * counter and 2 * counter + 1."""
+    """Draw a standard normal number (Box and Muller) from the uniform numbers 2 * counter and 2 * counter + 1."""
     u, v = uniform(key0, key1, 2 * counter), uniform(key0, key1, 2 * counter + 1)
     return sqrt(-2.0 * log(u)) * cos(2.0 * pi * v)
 
 
 @kernel
 def effects(lo, hi, n, l, row_weights, effects, kappa, spread, limit, key0, key1, first, change):
-    """Draw a new effect for each row of [lo, hi) and write by how much it differs from the old one into `change`.
+    """Draw a new effect for each row of [lo, hi) and write its difference from the old one into `change`.
 
     With w the row's weight, n and l its sums over all observations (the old effect taken out of l here):
     mean = kappa w l / (1 + kappa w n), standard deviation = spread / sqrt(1 + kappa w n), both in ticks.
-    Row 0 is number `first` of all: random numbers go by that.
+    Row 0 is row `first` of the whole matrix, and random numbers are keyed by the latter.
     """
     for i in range(lo, hi):
         w = 1.0 if row_weights is None else np.float64(row_weights[i])
-        whole = 1.0 + kappa * w * n[i, 0]
-        mean = kappa * w * np.float64(l[i, 0] + n[i, 0] * effects[i]) / whole
-        new = np.rint(mean + spread / sqrt(whole) * normal(key0, key1, first + i))
+        precision = 1.0 + kappa * w * n[i, 0]  # of the posterior, in units of the prior's
+        mean = kappa * w * np.float64(l[i, 0] + n[i, 0] * effects[i]) / precision
+        new = np.rint(mean + spread / sqrt(precision) * normal(key0, key1, first + i))
         change[i] = np.int32(min(max(new, -limit), limit)) - effects[i]
 
 
 @kernel
 def block_value(N, L, kappa, spread, limit, key0, key1, block):
-    """One entry of a template: N(kappa L / (1 + kappa N), spread^2 / (1 + kappa N)), a whole number for float32."""
-    whole = 1.0 + kappa * N
-    drawn = kappa * L / whole + spread / sqrt(whole) * normal(key0, key1, block)
-    rounded = np.float64(np.float32((drawn + ROUND) - ROUND))
+    """Draw one entry of a template: an integer from N(kappa L / (1 + kappa N), spread^2 / (1 + kappa N))."""
+    precision = 1.0 + kappa * N  # of the posterior, in units of the prior's
+    drawn = kappa * L / precision + spread / sqrt(precision) * normal(key0, key1, block)
+    rounded = np.float64(np.float32((drawn + ROUND) - ROUND))  # to an integer, and to 24 bits: files hold float32
     return np.int32(min(max(rounded, -limit), limit))
 
 
 @kernel
 def template(N, L, kappa, spread, limit, key0, key1):
-    """A template given the tables of its blocks, each entry drawn by `block_value`."""
+    """Draw a template given its block tables, each entry by `block_value`."""
     out = np.empty(N.shape, np.int32)
     for a in range(N.shape[0]):
         for b in range(N.shape[1]):
@@ -352,17 +373,19 @@ def template(N, L, kappa, spread, limit, key0, key1):
 
 @kernel
 def log_weight(count, concentration, key0, key1, a):
-    """The logarithm of a gamma variable of shape count + concentration: in logarithms, since small shapes underflow.
+    """Draw the logarithm of a gamma variable of shape count + concentration.
 
-    A gamma variable of shape s is one of shape s + 1 times U^(1 / s).
+    A gamma variable of shape s is one of shape s + 1 times U^(1 / s), which underflows for small s; its logarithm does
+    not.
     """
     shape = count + concentration
+    # The key words change places, so that this uniform is none of those that `gamma` uses.
     return log(gamma(shape + 1.0, key0, key1, a + 1)) + log(uniform(key1, key0, a)) / shape
 
 
 @kernel
 def log_weights(counts, concentration, key0, key1):
-    """log pi up to a constant, pi ~ Dirichlet(counts + concentration)."""
+    """Draw log pi up to a constant, pi ~ Dirichlet(counts + concentration)."""
     out = np.empty(counts.size)
     for a in range(counts.size):
         out[a] = log_weight(counts[a], concentration, key0, key1, a)

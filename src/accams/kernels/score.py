@@ -1,8 +1,10 @@
-"""Scores of many columns for one row after another, and the best of them.
+"""Score all columns for one row at a time and keep the best ones.
 
-Everything is in whole numbers, multiples of one unit, so that sums come out the same in any order. A row is known by
-its *profile*: for every stencil one number per column label (its line of the template), and one constant per sum. To
-halve the number of additions, stencils go in pairs: the table of a pair has one number for every pair of labels.
+Scores are integer multiples of one unit, so sums do not depend on their order. A row is given by its *profile*, for
+every stencil one number per column label (the template row of its label), and one constant per stencil sum. Stencils
+go in *groups* of at most two: the table of a pair has one number for every pair of column labels, so one lookup adds
+both stencils. A *block* is as n_sums groups as have their tables in the fastest cache (`accams.use.scoring`). The unit
+is chosen so that all entries of a sum add up to at most 2^29 and a constant is at most 2^30: scores fit in 32 bits.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from accams.kernels.jit import kernel
 
 @kernel
 def gather_profiles(rows, row_codes, flat, starts, widths, first, out):
-    """out[u, first ...] = for every stencil the line of its template that row rows[u] has the label of."""
+    """Write into out[u, first ...] the template row of every stencil for the labels of row rows[u]."""
     for u in range(rows.size):
         place = first
-        labels = row_codes[rows[u]]
+        labels = row_codes[rows[u]]  # -1 wraps around to the last line, the average row
         for s in range(starts.size):
             line = starts[s] + widths[s] * labels[s]
             for c in range(widths[s]):
@@ -27,10 +29,10 @@ def gather_profiles(rows, row_codes, flat, starts, widths, first, out):
 
 @kernel
 def _fill_table(profile, places, widths, table):
-    """One table per group of at most two stencils; places[g] = where their numbers begin in the profile, or -1."""
+    """Fill the tables of a block's groups; places[g] = where the group's stencils begin in the profile, or -1."""
     for g in range(places.shape[0]):
         one, two = places[g, 0], places[g, 1]
-        if one < 0:
+        if one < 0:  # a block that is not full: all columns have code 0 in this group
             table[g, 0] = 0
             continue
         if two < 0:
@@ -46,9 +48,9 @@ def _fill_table(profile, places, widths, table):
 
 @kernel
 def _score(profile, constants, places, widths, owner, codes, base, table, x, total, square):
-    """total[j], square[j] = sum over sums d of x and x^2, where x = constants[d] + base[d, j] + all its lookups."""
+    """Sum x = constants[d] + base[d, j] + all lookups, and x^2, over the stencil sums d into total[j] and square[j]."""
     total[:] = 0
-    square[:] = 0.0
+    square[:] = 0.0  # in floats: squares have up to 62 bits each
     block, n = 0, x.size
     groups = codes.shape[2]
     for d in range(constants.size):
@@ -56,11 +58,11 @@ def _score(profile, constants, places, widths, owner, codes, base, table, x, tot
             x[j] = constants[d] + (base[d, j] if base.shape[0] else 0)
         while block < owner.size and owner[block] == d:
             _fill_table(profile, places[block], widths[block], table)
-            here = codes[block]
-            for j in range(n):
+            block_codes = codes[block]
+            for j in range(n):  # columns outside, groups inside: a column's codes are contiguous
                 more = np.int32(0)
                 for g in range(groups):
-                    more += table[g, here[j, g]]
+                    more += table[g, block_codes[j, g]]
                 x[j] += more
             block += 1
         for j in range(n):
@@ -72,44 +74,44 @@ def _score(profile, constants, places, widths, owner, codes, base, table, x, tot
 def best_columns(
     lo, hi, profiles, constants, places, widths, owner, codes, base, unit, noise, lower, seen_starts, seen, best
 ):  # fmt: skip
-    """best[u] = the positions of the columns with the highest scores, best first, -1 where there are no more.
+    """Write into best[u] the positions of the columns with the highest scores, best first, padded with -1.
 
-    With `lower` the score is mean - lower * standard deviation, of the sums and the noise of row u. Columns
-    seen[seen_starts[u]] .. are left out (-1 among them stands for none). Of equal scores, the earlier column is first.
+    With `lower` the score is mean - lower * standard deviation, over the sums and the noise of row u. Columns
+    seen[seen_starts[u]] .. are left out (-1 among them is ignored). Ties go to the earlier column.
     """
     n = codes.shape[1]
     table = np.zeros((codes.shape[2], _widest(widths)), np.int32)
     x, total, square = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n)
-    left_out = np.full(n, -1, np.int64)
+    left_out = np.full(n, -1, np.int64)  # the last row that leaves out each column: no clearing between rows
     scores = np.empty(best.shape[1])
-    many = np.float64(constants.shape[1])
+    n_sums = np.float64(constants.shape[1])
     for u in range(lo, hi):
         _score(profiles[u], constants[u], places, widths, owner, codes, base, table, x, total, square)
         for p in range(seen_starts[u], seen_starts[u + 1]):
             if seen[p] >= 0:
                 left_out[seen[p]] = u
-        found = 0
+        n_kept = 0
         best[u] = -1
         for j in range(n):
             if left_out[j] == u:
                 continue
-            score = np.float64(total[j]) / many
+            score = np.float64(total[j]) / n_sums
             if lower != 0.0:
-                spread = max(square[j] / many - score * score, 0.0)
+                spread = max(square[j] / n_sums - score * score, 0.0)
                 score -= lower * np.sqrt(spread + noise[u] / unit / unit)
-            if found == best.shape[1] and score <= scores[found - 1]:
+            if n_kept == best.shape[1] and score <= scores[n_kept - 1]:
                 continue
-            place = min(found, best.shape[1] - 1)
+            place = min(n_kept, best.shape[1] - 1)  # insertion sort: most columns are skipped above
             while place > 0 and scores[place - 1] < score:
                 scores[place], best[u, place] = scores[place - 1], best[u, place - 1]
                 place -= 1
             scores[place], best[u, place] = score, j
-            found = min(found + 1, best.shape[1])
+            n_kept = min(n_kept + 1, best.shape[1])
 
 
 @kernel
 def _widest(widths):
-    """The most entries that a group's table has."""
+    """Return the number of entries of the largest table of a group."""
     most = 1
     for block in range(widths.shape[0]):
         for g in range(widths.shape[1]):

@@ -1,4 +1,8 @@
-"""Cutting rows into pieces and laying these out in slices of 32, as `accams.engine.cuda.layout` describes."""
+"""Cut rows into pieces and lay these out in slices of 32 for a GPU, as `accams.engine.cuda.layout` describes.
+
+A slice has one piece for each of the 32 threads of a warp. Entry e of thread t is at slice start + 32 e + t, so in each
+step the threads read 32 neighbouring entries in one memory transaction.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from accams.kernels.jit import kernel
 
 @kernel
 def end_of_piece(p, end, index, tile, cap):
-    """Where the piece that begins at p ends: at the end of the row, of the tile, or when it has `cap` entries."""
+    """Return the end of the piece that begins at p: that of the row, of the tile, or after `cap` entries."""
     last = (index[p] // tile + 1) * tile
     stop = p + 1
     while stop < end and stop < p + cap and index[stop] < last:
@@ -17,7 +21,7 @@ def end_of_piece(p, end, index, tile, cap):
 
 @kernel
 def count_pieces(lo, hi, starts, index, tile, cap, counts):
-    """Into how many pieces each row is cut."""
+    """Count the pieces of each row."""
     for i in range(lo, hi):
         p = starts[i]
         while p < starts[i + 1]:
@@ -27,7 +31,7 @@ def count_pieces(lo, hi, starts, index, tile, cap, counts):
 
 @kernel
 def cut_pieces(lo, hi, starts, index, tile, cap, slots, owners, tiles, lengths, firsts):
-    """Cut rows into pieces; those of row i go to slots[i], slots[i] + 1, ..."""
+    """Cut rows into pieces; those of row i are numbers slots[i], slots[i] + 1, ..."""
     for i in range(lo, hi):
         p, q = starts[i], slots[i]
         while p < starts[i + 1]:
@@ -39,14 +43,14 @@ def cut_pieces(lo, hi, starts, index, tile, cap, slots, owners, tiles, lengths, 
 
 @kernel
 def within_tile(lo, hi, starts, index, tile, out):
-    """The place of each partner in its tile."""
+    """Compute the position of each partner in its tile, which fits in 16 bits."""
     for p in range(starts[lo], starts[hi]):
         out[p] = index[p] % tile
 
 
 @kernel
 def arrange(lo, hi, slice_starts, lengths, firsts, values, out):
-    """Copy the values of slices [lo, hi) to where their threads read them."""
+    """Copy `values` from observation order into the layout of slices [lo, hi)."""
     for s in range(lo, hi):
         for t in range(32):
             slot = s * 32 + t
@@ -57,7 +61,7 @@ def arrange(lo, hi, slice_starts, lengths, firsts, values, out):
 
 @kernel
 def collect(lo, hi, slice_starts, lengths, firsts, arranged, out):
-    """The values of slices [lo, hi) back to where they come from."""
+    """Copy the values of slices [lo, hi) back into observation order."""
     for s in range(lo, hi):
         for t in range(32):
             slot = s * 32 + t

@@ -1,11 +1,9 @@
-"""How good ranked lists of items are.
+"""Measures of ranked lists of items.
 
-All functions take `ranked`, one row a user with the positions of the items recommended to that user, best
-first and filled up with -1, and `relevant`, the items that the user turned out to like: a scipy sparse matrix
-(users x items, what is stored and not 0 is relevant) or one list of positions a user. Lists are cut after the
-first `n` items (all by default). R is the set of relevant items of a user; h_k is 1 if the k-th item of the
-list is in R, and 0 if not. The measures are averaged over the users who have relevant items; the others have
-no say.
+R is the set of relevant items of a user; h_k is 1 if the k-th item of the user's list is in R, else 0. All measures are
+averaged over the users who have relevant items; other users are ignored. `ranked` holds the positions of the items
+recommended to each user, best first, padded with -1; `relevant` the items that the user turned out to like, as a scipy
+sparse matrix (users x items, stored entries that are not 0) or as one list of positions per user.
 """
 
 from __future__ import annotations
@@ -28,10 +26,21 @@ Ints = NDArray[np.int64]
 
 
 def ndcg(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
-    """Normalised discounted cumulative gain.
+    """Compute the normalised discounted cumulative gain.
 
     sum_k h_k / log2(k + 1), divided by the same sum for the best possible list, which has its first
     min(n, |R|) items in R.
+
+    Parameters
+    ----------
+    ranked : array-like of int, shape (n_users, length)
+    relevant : sparse matrix, or one list of item positions per user
+    n : int, optional
+        Cut the lists after n items.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -45,7 +54,18 @@ def ndcg(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
 
 
 def recall(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
-    """Share of the relevant items that are in the list, sum_k h_k / |R|.
+    """Compute the share of the relevant items that are in the list, sum_k h_k / |R|.
+
+    Parameters
+    ----------
+    ranked : array-like of int, shape (n_users, length)
+    relevant : sparse matrix, or one list of item positions per user
+    n : int, optional
+        Cut the lists after n items.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -57,7 +77,18 @@ def recall(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float
 
 
 def precision(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
-    """Share of the list that is relevant, sum_k h_k / n; a list that is too short has misses at its end.
+    """Compute the share of the list that is relevant, sum_k h_k / n; padding counts as misses.
+
+    Parameters
+    ----------
+    ranked : array-like of int, shape (n_users, length)
+    relevant : sparse matrix, or one list of item positions per user
+    n : int, optional
+        Cut the lists after n items.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -69,7 +100,18 @@ def precision(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> fl
 
 
 def hit_rate(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
-    """Share of the users with at least one relevant item in the list.
+    """Compute the share of users with at least one relevant item in the list.
+
+    Parameters
+    ----------
+    ranked : array-like of int, shape (n_users, length)
+    relevant : sparse matrix, or one list of item positions per user
+    n : int, optional
+        Cut the lists after n items.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -81,7 +123,18 @@ def hit_rate(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> flo
 
 
 def mrr(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
-    """Mean reciprocal rank: 1 / k for the first k with h_k = 1, and 0 if there is none.
+    """Compute the mean reciprocal rank: 1 / k for the first k with h_k = 1, and 0 if there is none.
+
+    Parameters
+    ----------
+    ranked : array-like of int, shape (n_users, length)
+    relevant : sparse matrix, or one list of item positions per user
+    n : int, optional
+        Cut the lists after n items.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -94,9 +147,20 @@ def mrr(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
 
 
 def mean_average_precision(ranked: ArrayLike, relevant: Relevant, n: int | None = None) -> float:
-    """Mean average precision (MAP): the precision of the list up to each relevant item, averaged.
+    """Compute the mean average precision (MAP): the precision up to each relevant item, averaged.
 
-    sum_k h_k (h_1 + ... + h_k) / k, divided by min(n, |R|), the highest number of terms that there can be.
+    sum_k h_k (h_1 + ... + h_k) / k, divided by min(n, |R|), the largest possible number of terms.
+
+    Parameters
+    ----------
+    ranked : array-like of int, shape (n_users, length)
+    relevant : sparse matrix, or one list of item positions per user
+    n : int, optional
+        Cut the lists after n items.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -109,7 +173,19 @@ def mean_average_precision(ranked: ArrayLike, relevant: Relevant, n: int | None 
 
 
 def coverage(ranked: ArrayLike, n_items: int, n: int | None = None) -> float:
-    """Share of all `n_items` items that come up in anybody's list.
+    """Compute the share of all items that are in the list of at least one user.
+
+    Parameters
+    ----------
+    ranked : array-like of int, shape (n_users, length)
+    n_items : int
+        Number of items in the catalogue.
+    n : int, optional
+        Cut the lists after n items.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -118,14 +194,15 @@ def coverage(ranked: ArrayLike, n_items: int, n: int | None = None) -> float:
     """
     items = _lists(ranked, n)
     if items.max() >= n_items:
-        raise InputError(f"there are {n_items:,} items, but position {items.max():,} is in a list")
+        raise InputError(f"a list has position {items.max():,}, but there are only {n_items:,} items")
     return len(np.unique(items[items >= 0])) / n_items
 
 
 def _hits(ranked: ArrayLike, relevant: Relevant, n: int | None) -> tuple[Bools, Ints]:
-    """h_k of every user who has relevant items, and |R|."""
+    """Return h_k and |R| of every user who has relevant items."""
     items = _lists(ranked, n)
     users, liked = _relevant(relevant, len(items))
+    # A pair of user and item is one integer, user * width + item, so that membership is one search in a sorted array.
     width = int(max(items.max(), liked.max(initial=0))) + 1
     pairs = np.unique(users * width + liked)
     hits = np.isin(np.arange(len(items))[:, None] * width + items, pairs) & (items >= 0)
@@ -138,28 +215,28 @@ def _hits(ranked: ArrayLike, relevant: Relevant, n: int | None) -> tuple[Bools, 
 def _lists(ranked: ArrayLike, n: int | None) -> Ints:
     items = np.asarray(ranked)
     if items.ndim != 2 or items.size == 0 or items.dtype.kind not in "iu":
-        raise InputError(f"ranked must be a table of item positions, not {items.dtype} of shape {items.shape}")
+        raise InputError(f"ranked must be a 2-d array of item positions, not {items.dtype} of shape {items.shape}")
     if n is not None and not 1 <= n <= items.shape[1]:
         raise InputError(f"n must be between 1 and the length of the lists ({items.shape[1]}), not {n}")
     items = items[:, :n].astype(np.int64)
     in_order = np.sort(items, axis=1)
-    again = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
-    if again.any():
-        raise InputError(f"the list of user {int(again.any(axis=1).argmax())} has the same item twice")
+    repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
+    if repeated.any():
+        raise InputError(f"the list of user {int(repeated.any(axis=1).argmax())} has the same item twice")
     return items
 
 
 def _relevant(relevant: Any, n_users: int) -> tuple[Ints, Ints]:
-    """The pairs of user and relevant item."""
+    """Return the pairs of user and relevant item as two vectors."""
     if hasattr(relevant, "tocoo"):
-        size, table = relevant.shape[0], relevant.tocoo()
-        users, items = table.row[table.data != 0], table.col[table.data != 0]
+        size, matrix = relevant.shape[0], relevant.tocoo()
+        users, items = matrix.row[matrix.data != 0], matrix.col[matrix.data != 0]
     else:
-        size, lists = len(relevant), [np.asarray(each, dtype=np.int64) for each in relevant]
-        users = np.repeat(np.arange(size), [len(each) for each in lists])
+        size, lists = len(relevant), [np.asarray(items, dtype=np.int64) for items in relevant]
+        users = np.repeat(np.arange(size), [len(items) for items in lists])
         items = np.concatenate([*lists, np.empty(0, dtype=np.int64)])
     if size != n_users:
         raise InputError(f"there are lists for {n_users:,} users but relevant items for {size:,}")
     if items.size and items.min() < 0:
-        raise InputError(f"relevant items are positions from 0, but {items.min()} is among them")
+        raise InputError(f"relevant items must be positions from 0, but {items.min()} is among them")
     return users.astype(np.int64), items.astype(np.int64)

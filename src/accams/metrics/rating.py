@@ -1,4 +1,4 @@
-"""Errors of predicted values: RMSE, MAE, RMSE per user, and the fraction of concordant pairs."""
+"""Measures of predicted values: RMSE, MAE, RMSE per user, and the fraction of concordant pairs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from accams.errors import InputError
 
 Floats = NDArray[np.float64]
 
-BLOCK = 1024  # rows of a table of pairs that are made at once
+BLOCK = 1024  # rows of the table of pairs held at once, which bounds memory
 
 
 def rmse(truth: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Root mean squared error, sqrt( sum w (x - p)^2 / sum w ).
+    """Compute the root mean squared error, sqrt( sum w (x - p)^2 / sum w ).
 
     Parameters
     ----------
     truth, predicted : array-like of equal shape
-    weights : array-like, optional
+    weights : array-like of that shape, optional
         All 1 by default.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -34,7 +38,17 @@ def rmse(truth: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = Non
 
 
 def mae(truth: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Mean absolute error, sum w |x - p| / sum w.
+    """Compute the mean absolute error, sum w |x - p| / sum w.
+
+    Parameters
+    ----------
+    truth, predicted : array-like of equal shape
+    weights : array-like of that shape, optional
+        All 1 by default.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -46,13 +60,17 @@ def mae(truth: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = None
 
 
 def rmse_per_user(users: ArrayLike, truth: ArrayLike, predicted: ArrayLike) -> float:
-    """The RMSE of each user, averaged over users: every user counts the same, however active.
+    """Compute the RMSE of each user, averaged over users with equal weight.
 
     Parameters
     ----------
     users : array-like
-        Whose each value is: positions or ids.
+        The user of each value, by position or id.
     truth, predicted : array-like of equal length
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -60,21 +78,28 @@ def rmse_per_user(users: ArrayLike, truth: ArrayLike, predicted: ArrayLike) -> f
     1.0
     """
     x, p, _ = _checked(truth, predicted, None)
-    of, size = _groups(users, x)
-    squares = np.bincount(of, (x - p) ** 2, minlength=size)
-    return float(np.sqrt(squares / np.bincount(of, minlength=size)).mean())
+    user, n_users = _groups(users, x)
+    squares = np.bincount(user, (x - p) ** 2, minlength=n_users)
+    return float(np.sqrt(squares / np.bincount(user, minlength=n_users)).mean())
 
 
 def fcp(users: ArrayLike, truth: ArrayLike, predicted: ArrayLike) -> float:
-    """Fraction of concordant pairs: how often two values of one user are predicted in the right order.
+    """Compute the fraction of concordant pairs: pairs of values of one user that are predicted in the right order.
 
-    With n_c the number of pairs of entries (i, j) of the same user with x_i > x_j and p_i > p_j, and n_d the
-    number of those with x_i > x_j and p_i <= p_j, both summed over all users, it is
+    With n_c the number of pairs (i, j) of the same user with x_i > x_j and p_i > p_j, and n_d the number of those with
+    x_i > x_j and p_i <= p_j, both summed over all users, it is n_c / (n_c + n_d). Equal values make no pair; equal
+    predictions of different values count as wrong.
 
-        n_c / (n_c + n_d)
+    Parameters
+    ----------
+    users : array-like
+        The user of each value, by position or id.
+    truth, predicted : array-like of equal length
 
-    so that a user counts by the number of pairs. Equal values make no pair; equal predictions of different
-    values count as wrong. NaN if no user has two different values.
+    Returns
+    -------
+    float
+        NaN if no user has two different values.
 
     References
     ----------
@@ -86,9 +111,9 @@ def fcp(users: ArrayLike, truth: ArrayLike, predicted: ArrayLike) -> float:
     0.75
     """
     x, p, _ = _checked(truth, predicted, None)
-    of, size = _groups(users, x)
-    order = np.argsort(of, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=size))]).tolist()
+    user, n_users = _groups(users, x)
+    order = np.argsort(user, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=n_users))]).tolist()
     x, p = x[order], p[order]
     concordant = pairs = 0
     for start, end in pairwise(starts):
@@ -99,7 +124,7 @@ def fcp(users: ArrayLike, truth: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def _concordant(x: Floats, p: Floats) -> tuple[int, int]:
-    """Pairs in the right order, and pairs of different values."""
+    """Count the pairs in the right order, and the pairs of different values."""
     right = pairs = 0
     for start in range(0, len(x), BLOCK):
         above = x[start : start + BLOCK, None] > x
@@ -109,13 +134,13 @@ def _concordant(x: Floats, p: Floats) -> tuple[int, int]:
 
 
 def _groups(users: ArrayLike, x: Floats) -> tuple[NDArray[np.int64], int]:
-    """The place of each entry's user among all users, and how many there are."""
+    """Return the position of each value's user among the distinct users, and the number of users."""
     from accams.data.ids import Index
 
-    index, of = Index.of(users, "user")
-    if of.shape != x.shape:
-        raise InputError(f"there are {len(of):,} users for values of shape {x.shape}; name one a value")
-    return of, len(index)
+    index, user = Index.of(users, "user")
+    if user.shape != x.shape:
+        raise InputError(f"there are {len(user):,} users for values of shape {x.shape}; give one user per value")
+    return user, len(index)
 
 
 def _checked(truth: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats, Any]:
@@ -123,7 +148,7 @@ def _checked(truth: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None) 
     w = None if weights is None else np.asarray(weights, dtype=np.float64)
     for name, other in (("predictions", p), ("weights", w)):
         if other is not None and other.shape != x.shape:
-            raise InputError(f"the values have shape {x.shape} but the {name} have {other.shape}")
+            raise InputError(f"the values have shape {x.shape} but the {name} have shape {other.shape}")
     if x.size == 0:
-        raise InputError("there is nothing to measure: no values were given")
+        raise InputError("no values were given, so there is nothing to measure")
     return x, p, w

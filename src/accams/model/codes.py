@@ -12,23 +12,26 @@ from numpy.typing import ArrayLike, NDArray
 from accams.errors import InputError
 from accams.threads import Threads
 
-THREADS = Threads()  # for predictions: as many as there are cores; none is started before it is needed
+THREADS = Threads()  # for predictions: one per core, started on first use
 Labels = NDArray[np.unsignedinteger[Any]]
-Stacked = Sequence[Labels] | NDArray[np.uint8]  # one after another, or one line for each stencil
+Stacked = Sequence[Labels] | NDArray[np.uint8]  # one vector per stencil, or an array (stencil, position)
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Labels and templates, each with one more: the average row (column), for those never seen and for position -1.
+    """Labels and templates of a stencil sum, with an average row and column added to each template.
+
+    The averages predict rows and columns without observations, and position -1.
 
     Attributes
     ----------
     rows, cols : arrays (m + 1, s) and (n + 1, s)
-        One line of labels per row (column); label k stands for the average, as does the last line.
+        The labels of each row (column) in all stencils, contiguous, so that a prediction reads two runs of memory.
+        Label k is the average; the last line, which position -1 addresses, holds averages only.
     flat, starts, widths : arrays
-        Template s begins at flat[starts[s]] and has lines of widths[s] numbers.
+        Template s begins at flat[starts[s]] and has rows of widths[s] numbers.
     row_effects, col_effects : arrays (m + 1,) and (n + 1,), or None
-        Zero for those never seen.
+        Zero for rows (columns) without observations.
     offset : float
     """
 
@@ -47,7 +50,7 @@ class Codes:
         shape: tuple[int, int], unseen: tuple[NDArray[np.int64], NDArray[np.int64]],
         effects: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None], offset: float,
     ) -> Codes:  # fmt: skip
-        """From one template and two label vectors per stencil."""
+        """Lay out one template and two label vectors per stencil; `unseen` are positions without observations."""
         widest = max((max(T.shape) for T in templates), default=1)
         (rows, row_sizes), (cols, col_sizes) = (
             _padded_codes(labels[axis], shape[axis], unseen[axis], [T.shape[axis] for T in templates], widest)
@@ -57,25 +60,25 @@ class Codes:
         flat = np.concatenate([T.ravel() for T in padded]) if padded else np.zeros(0)
         starts = np.cumsum([0, *(T.size for T in padded)])[:-1].astype(np.int64)
         widths = np.array([T.shape[1] for T in padded], dtype=np.int64)
-        both = [_padded_effects(each, missing) for each, missing in zip(effects, unseen, strict=True)]
-        return cls(rows, cols, flat, starts, widths, both[0], both[1], offset)
+        row_effects, col_effects = (_padded_effects(effects[axis], unseen[axis]) for axis in (0, 1))
+        return cls(rows, cols, flat, starts, widths, row_effects, col_effects, offset)
 
     def compact(self) -> Codes:
-        """The same with templates in single precision."""
+        """Return a copy with templates in single precision."""
         return replace(self, flat=self.flat.astype(np.float32))
 
     @property
     def heights(self) -> NDArray[np.int64]:
-        """How many lines each template has, with the average."""
+        """Number of rows of each template, the average included."""
         return (np.diff(np.append(self.starts, len(self.flat))) // self.widths).astype(np.int64)
 
     def template(self, stencil: int) -> NDArray[np.floating]:
-        """Template number `stencil`, with the averages as last line and column."""
+        """Return one template, with the averages as its last row and column."""
         ends = [*self.starts[1:], len(self.flat)]
         return self.flat[self.starts[stencil] : ends[stencil]].reshape(-1, self.widths[stencil])
 
     def predict(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Predictions at the cells (i[p], j[p]); -1 stands for the average row (column)."""
+        """Predict the cells (i[p], j[p]); -1 is the average row (column)."""
         from accams.kernels.predict import predict_pairs
 
         out = np.empty(len(i), dtype=np.float64)
@@ -86,7 +89,7 @@ class Codes:
     def predict_probable(
         self, shares: NDArray[np.uint8], i: NDArray[np.int64], j: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """The same with probabilities of all labels in place of each row's labels (one line of `shares` per row)."""
+        """Predict with probabilities of all labels (one line of `shares` per row) in place of each row's labels."""
         from accams.kernels.predict import predict_probable
 
         out = np.empty(len(i), dtype=np.float64)
@@ -111,20 +114,20 @@ class Codes:
 
 
 def label_type(k: int) -> type[np.unsignedinteger[Any]]:
-    """The narrowest type for labels below `k`."""
+    """Return the narrowest unsigned type for labels below `k`."""
     return np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.uint32
 
 
 def position_pairs(
     rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of cells, checked: two vectors of one length, each position within the matrix or -1."""
+    """Validate positions of cells: two vectors of equal length, each position within the matrix or -1."""
     i, j = np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(cols))
     if i.ndim != 1 or j.ndim != 1 or len(i) != len(j) != 1 != len(i):
         raise InputError(f"rows and columns must be of equal length, but have shapes {i.shape} and {j.shape}")
     for name, x in (("row", i), ("column", j)):
         if x.size and x.dtype.kind not in "iu":
-            raise InputError(f"{name} positions must be whole numbers, not {x.dtype}")
+            raise InputError(f"{name} positions must be integers, not {x.dtype}")
     i, j = (np.ascontiguousarray(x, dtype=np.int64) for x in np.broadcast_arrays(i, j))
     for name, x, size in (("row", i, shape[0]), ("column", j, shape[1])):
         if x.size and (int(x.min()) < -1 or int(x.max()) >= size):
@@ -135,9 +138,9 @@ def position_pairs(
 def _padded_codes(
     labels: Stacked, size: int, unseen: NDArray[np.int64], ks: Sequence[int], widest: int
 ) -> tuple[Labels, NDArray[np.int64]]:
-    """One line of labels per position and one for position -1, and how many of those seen have each label.
+    """Return the labels of each position and of -1, and how many positions with observations have each label.
 
-    Label k stands for the average.
+    Label k is the average.
     """
     from accams.kernels.predict import interleave
 
@@ -147,7 +150,7 @@ def _padded_codes(
     stacked = (
         np.asarray(labels)
         if isinstance(labels, np.ndarray)
-        else np.stack([each.astype(codes.dtype, copy=False) for each in labels])
+        else np.stack([x.astype(codes.dtype, copy=False) for x in labels])
     )
 
     def run(lo: int, hi: int) -> NDArray[np.int64]:
@@ -155,8 +158,8 @@ def _padded_codes(
         interleave(lo, hi, stacked, codes, counts)
         return counts
 
-    found = THREADS.map(run, THREADS.split_evenly(size, len(labels)))
-    counts = np.sum(found, axis=0) if found else np.zeros((len(labels), widest + 1), np.int64)
+    parts = THREADS.map(run, THREADS.split_evenly(size, len(labels)))
+    counts = np.sum(parts, axis=0) if parts else np.zeros((len(labels), widest + 1), np.int64)
     for p, k in enumerate(ks):
         counts[p] -= np.bincount(stacked[p, unseen], minlength=widest + 1)
         codes[unseen, p] = k
@@ -167,7 +170,7 @@ def _padded_codes(
 def _with_averages(
     template: NDArray[np.float32], row_sizes: NDArray[np.int64], col_sizes: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """The template with one more row and column: the averages over the seen rows and columns."""
+    """Add a row and a column to the template: the averages over rows and columns with observations."""
     k_rows, k_cols = template.shape
     out = np.zeros((k_rows + 1, k_cols + 1))
     out[:k_rows, :k_cols] = template
@@ -182,7 +185,7 @@ def _shares(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _padded_effects(effects: NDArray[np.float32] | None, unseen: NDArray[np.int64]) -> NDArray[np.float32] | None:
-    """One effect per position and 0 for those never seen and for position -1."""
+    """Return one effect per position, 0 for positions without observations and for -1."""
     if effects is None:
         return None
     out = np.append(effects, np.float32(0.0))

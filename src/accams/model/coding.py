@@ -1,7 +1,8 @@
-"""Labels and whole numbers as few bytes: entropy-coded, or packed bit by bit.
+"""Compress labels and integers: entropy coding and bit packing.
 
-Every stencil's labels have a model of their own, fixed frequencies that are stored with them. Whole numbers of any size
-are split into their length in bits, which is entropy-coded, and the bits below the leading one, which are not.
+Each stencil's labels have a model of their own: static frequencies, stored with them. Integers of any size are split
+into their length in bits, which is entropy-coded, and the bits below the leading one, which are close to random and
+stored as they are.
 """
 
 from __future__ import annotations
@@ -17,33 +18,34 @@ from accams.model.codes import label_type
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
-PRECISIONS = (8, 10, 12, 14)  # bits of the frequencies; each array of labels takes what is smallest in all
-MOST_LABELS = 1 << PRECISIONS[-1]  # of one array that can be entropy-coded
-MOST_NUMBERS = 1 << 22  # that a few bytes may stand for;
-MOST_PER_BYTE = 64  # many may stand for so many each
-LONGEST = 64  # bits of a number
+PRECISIONS = (8, 10, 12, 14)  # bits of a frequency; each array of labels uses the one that gives the fewest bytes
+MOST_LABELS = 1 << PRECISIONS[-1]  # each label in use needs a frequency of at least 1
+# Zeros take no bits, so a small damaged file could ask for any amount of memory. At most this many integers are decoded
+# from few bytes, and at most this many per byte from more.
+MOST_NUMBERS = 1 << 22
+MOST_PER_BYTE = 64
+LONGEST = 64  # bits of an integer
 WORD = np.dtype("<u2")
-HEAD = Struct("<BBI")  # of coded numbers: precision, how many lengths have a frequency, bytes of the coded lengths
-CUT = "its labels or numbers are cut short"
+HEAD = Struct("<BBI")  # of coded integers: precision, number of frequencies, bytes of the coded lengths
+CUT = "its labels or numbers are cut short or damaged"
 
 
 def frequencies(counts: Ints, precision: int) -> Ints:
-    """Whole numbers as proportional to `counts` as can be, at least 1 where there is any, adding up to 2^precision."""
+    """Return integers proportional to `counts` up to rounding, at least 1 where counts are, that sum to 2^precision."""
     total, size = int(counts.sum()), 1 << precision
     if total == 0:
         counts, total = np.r_[1, np.zeros(len(counts) - 1, np.int64)], 1
-    found = np.maximum(counts * size // total, counts > 0).astype(np.int64)
-    left = size - int(found.sum())
-    while left:  # the largest share what is left or owed, none of them falling below 1
-        most = np.argsort(-found, kind="stable")[: max(1, abs(left))]
-        change = np.sign(left) if left > 0 else -(found[most] > 1).astype(np.int64)
-        found[most] += change
-        left = size - int(found.sum())
-    return found
+    freq = np.maximum(counts * size // total, counts > 0).astype(np.int64)
+    left = size - int(freq.sum())
+    while left:  # rounding error goes to the largest, where it costs the fewest bits; none falls below 1
+        most = np.argsort(-freq, kind="stable")[: max(1, abs(left))]
+        freq[most] += np.sign(left) if left > 0 else -(freq[most] > 1).astype(np.int64)
+        left = size - int(freq.sum())
+    return freq
 
 
 def label_model(labels: NDArray[Any], k: int) -> tuple[int, Ints]:
-    """Precision and frequencies with which these labels and the frequencies themselves take least room."""
+    """Return the precision and frequencies that minimise the bits of these labels and of the frequencies."""
     counts = np.bincount(labels, minlength=k).astype(np.int64)
     best: tuple[float, int, Ints] | None = None
     for precision in PRECISIONS:
@@ -58,42 +60,42 @@ def label_model(labels: NDArray[Any], k: int) -> tuple[int, Ints]:
 
 
 def encode_labels(labels: Sequence[NDArray[Any]], k: Sequence[int]) -> tuple[Bytes, Bytes]:
-    """The labels of several stencils as one stream, and the models that they are coded with.
+    """Encode the labels of several stencils as one stream; return it and the coded models.
 
-    A precision of 0 and no frequencies stand for labels that are all taken to be equally frequent.
+    A precision of 0 with zero frequencies marks labels that are coded as equally frequent.
     """
-    models = [label_model(each, size) for each, size in zip(labels, k, strict=True)]
-    equal = np.array([_equal_is_shorter(each, *model) for each, model in zip(labels, models, strict=True)], bool)
+    models = [label_model(x, size) for x, size in zip(labels, k, strict=True)]
+    equal = np.array([_equal_is_shorter(x, *model) for x, model in zip(labels, models, strict=True)], bool)
     precision = np.where(equal, 0, np.array([bits for bits, _ in models], np.int64))
     freq = _joined([np.zeros_like(f) if e else f for e, (_, f) in zip(equal, models, strict=True)], np.int64)
-    stream = _encode(_joined(labels, np.uint16), [len(each) for each in labels], k, *_spelt_out(freq, precision, k))
+    stream = _encode(_joined(labels, np.uint16), [len(x) for x in labels], k, *_filled_in(freq, precision, k))
     return stream, encode_ints(_joined([precision, freq], np.int64))
 
 
 def decode_labels(stream: Bytes, models: Bytes, lengths: Sequence[int], k: Sequence[int]) -> list[NDArray[Any]]:
-    """Undo `encode_labels`; each label lies below its k."""
+    """Decode what `encode_labels` returned; each label is below its k."""
     numbers = decode_ints(models, len(k) + sum(k))
-    freq, precision = _spelt_out(numbers[len(k) :], numbers[: len(k)], k)
+    freq, precision = _filled_in(numbers[len(k) :], numbers[: len(k)], k)
     type_ = label_type(max(k, default=1))
     out = _decode(stream, lengths, k, freq, precision, type_)
     return np.split(out, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
 def _equal_is_shorter(labels: NDArray[Any], precision: int, freq: Ints) -> bool:
-    """Whether equal frequencies take fewer bits than these, which have to be stored."""
+    """Tell whether equal frequencies give fewer bits than these, which have to be stored."""
     counts = np.bincount(labels, minlength=len(freq))
     return len(labels) * float(np.log2(len(freq))) < _coded_bits(counts, precision, freq)
 
 
 def _coded_bits(counts: Ints, precision: int, freq: Ints) -> float:
-    """Of labels and frequencies, about."""
-    some = counts > 0
-    own = float(np.log2(freq + 1.0).sum()) + 2.0 * len(freq)
-    return float(counts[some] @ (precision - np.log2(freq[some]))) + own
+    """Estimate the bits of labels and of their frequencies."""
+    used = counts > 0
+    model_bits = float(np.log2(freq + 1.0).sum()) + 2.0 * len(freq)
+    return float(counts[used] @ (precision - np.log2(freq[used]))) + model_bits
 
 
-def _spelt_out(freq: Ints, precision: Ints, k: Sequence[int]) -> tuple[Ints, Ints]:
-    """Frequencies and precisions, also of labels that are taken to be equally frequent."""
+def _filled_in(freq: Ints, precision: Ints, k: Sequence[int]) -> tuple[Ints, Ints]:
+    """Return frequencies and precisions with those of equally frequent labels filled in."""
     freq, precision = freq.copy(), precision.copy()
     ends = _ends(k)
     for p in np.flatnonzero(precision == 0).tolist():
@@ -104,8 +106,12 @@ def _spelt_out(freq: Ints, precision: Ints, k: Sequence[int]) -> tuple[Ints, Int
 
 
 def encode_ints(numbers: NDArray[Any]) -> Bytes:
-    """Any whole numbers; small ones take few bits."""
+    """Encode integers; small ones take few bits.
+
+    Layout: HEAD, the frequencies of lengths, the coded lengths, and the bits below the leading one of each number.
+    """
     x = np.asarray(numbers, np.int64).ravel()
+    # 0, -1, 1, -2, ... become 0, 1, 2, 3, ...: small magnitudes of either sign have few bits.
     zigzag = ((x << 1) ^ (x >> 63)).view(np.uint64)
     length = bit_lengths(zigzag)
     precision, freq = label_model(length, int(length.max(initial=0)) + 1)
@@ -114,23 +120,23 @@ def encode_ints(numbers: NDArray[Any]) -> Bytes:
     parts = [np.frombuffer(head, np.uint8), stream, pack_bits(zigzag, np.maximum(length - 1, 0))]
     size = sum(map(len, parts))
     if len(x) > max(MOST_NUMBERS, MOST_PER_BYTE * size):
-        parts.append(np.zeros(-(-len(x) // MOST_PER_BYTE) - size, np.uint8))  # so that it may be read again
+        parts.append(np.zeros(-(-len(x) // MOST_PER_BYTE) - size, np.uint8))  # else `decode_ints` refuses it
     return np.concatenate(parts)
 
 
 def decode_ints(data: Bytes, size: int) -> Ints:
-    """Undo `encode_ints` for `size` numbers."""
+    """Decode `size` integers from what `encode_ints` returned."""
     if data.dtype != np.uint8 or data.ndim != 1 or len(data) < HEAD.size:
         raise ValueError(CUT)
     if size > max(MOST_NUMBERS, MOST_PER_BYTE * len(data)):
         raise ValueError(f"{size:,} numbers cannot come from {len(data):,} bytes")
-    precision, classes, bytes_ = HEAD.unpack(data[: HEAD.size].tobytes())
-    begin = HEAD.size + 2 * classes
-    if not 1 <= classes <= LONGEST + 1 or len(data) < begin + bytes_:
+    precision, n_lengths, n_bytes = HEAD.unpack(data[: HEAD.size].tobytes())
+    begin = HEAD.size + 2 * n_lengths
+    if not 1 <= n_lengths <= LONGEST + 1 or len(data) < begin + n_bytes:
         raise ValueError(CUT)
     freq = _words(data[HEAD.size : begin]).astype(np.int64)
-    stream, rest = data[begin : begin + bytes_], data[begin + bytes_ :]
-    length = _decode(stream, [size], [classes], freq, np.array([precision]), np.uint8).astype(np.int64)
+    stream, rest = data[begin : begin + n_bytes], data[begin + n_bytes :]
+    length = _decode(stream, [size], [n_lengths], freq, np.array([precision]), np.uint8).astype(np.int64)
     below = np.maximum(length - 1, 0)
     end = -(-int(below.sum()) // 8)
     if len(rest) > end and (size <= MOST_NUMBERS or rest[end:].any()):
@@ -141,7 +147,7 @@ def decode_ints(data: Bytes, size: int) -> Ints:
 
 
 def bit_lengths(numbers: NDArray[np.uint64]) -> Ints:
-    """Bits of each number without leading zeros.
+    """Return the number of bits of each integer without leading zeros.
 
     Examples
     --------
@@ -157,7 +163,7 @@ def bit_lengths(numbers: NDArray[np.uint64]) -> Ints:
 
 
 def pack_bits(numbers: NDArray[Any], widths: Ints) -> Bytes:
-    """The lowest widths[p] bits of each number, one after another."""
+    """Pack the lowest widths[p] bits of each number without gaps."""
     from accams.kernels.coding import write_bits
 
     out = np.zeros(-(-int(widths.sum()) // 8), np.uint8)
@@ -166,7 +172,7 @@ def pack_bits(numbers: NDArray[Any], widths: Ints) -> Bytes:
 
 
 def unpack_bits(data: Bytes, widths: Ints) -> NDArray[np.uint64]:
-    """Undo `pack_bits`."""
+    """Unpack what `pack_bits` returned."""
     from accams.kernels.coding import read_bits
 
     if len(data) != -(-int(widths.sum()) // 8):
@@ -181,7 +187,7 @@ def _encode(
 ) -> Bytes:
     from accams.kernels.coding import ans_encode
 
-    words = np.zeros(len(symbols) + 2, np.uint16)
+    words = np.zeros(len(symbols) + 2, np.uint16)  # at most one a symbol, and the final state
     used = ans_encode(symbols, _ends(lengths), np.r_[0, _ends(k)], freq, precision, words)
     return words[len(words) - used :].astype(WORD, copy=False).view(np.uint8)
 
@@ -193,10 +199,12 @@ def _decode(
 
     first = np.r_[0, _ends(k)]
     sums = np.add.reduceat(freq, first[:-1]) if len(k) else np.zeros(0, np.int64)
-    right = np.isin(precision, PRECISIONS) & (sums == 1 << np.clip(precision, 0, PRECISIONS[-1]))
-    outside = ((freq < 0) | (freq > MOST_LABELS)).any() or max(k, default=1) > MOST_LABELS  # sums could overflow
-    if len(freq) != first[-1] or outside or not right.all() or len(stream) % 2 or stream.ndim != 1:
-        raise ValueError("the frequencies of its labels are wrong")
+    # The decoder indexes its tables by these numbers without further checks. Each frequency is checked for itself, as a
+    # sum can overflow to the right value.
+    valid = np.isin(precision, PRECISIONS) & (sums == 1 << np.clip(precision, 0, PRECISIONS[-1]))
+    outside = ((freq < 0) | (freq > MOST_LABELS)).any() or max(k, default=1) > MOST_LABELS
+    if len(freq) != first[-1] or outside or not valid.all() or len(stream) % 2 or stream.ndim != 1:
+        raise ValueError("its label frequencies are invalid")
     out = np.empty(sum(lengths), dtype)
     if not ans_decode(_words(stream), _ends(lengths), first, freq, precision, out):
         raise ValueError(CUT)

@@ -1,9 +1,9 @@
-"""The container of model files and checkpoints: safetensors, with a header of our own and checksums over every byte.
+"""The container of model files and checkpoints: safetensors with a header of our own and checksums over every byte.
 
-A safetensors file is eight bytes of length, that much JSON (names, types and places of the tensors, and some strings of
-metadata), and the tensors one after another. Ours has two strings: "accams", our header as JSON, which has a checksum
-of each tensor, and "checksum", that of everything before the tensors, counted with zeros in its own place. Nothing in
-such a file is executed. Tensors are read through a memory map: what is not looked at is not loaded.
+A safetensors file is eight bytes of length, that much JSON (names, types and offsets of the tensors, and strings of
+metadata), and the tensors without gaps. Ours has two strings: "accams", our header as JSON, which holds the checksum
+of each tensor, and "checksum", that of all bytes before the tensors, computed with zeros in its own place. Reading
+such a file executes nothing from it. Tensors are views of a memory map.
 """
 
 from __future__ import annotations
@@ -38,27 +38,28 @@ NAMES = {
 
 
 def to_bytes(header: dict[str, Any], tensors: Tensors) -> bytes:
-    """The file that holds this header (which gets the library's version) and these tensors."""
-    order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))  # so that each is aligned
+    """Return the content of a file with this header, to which the library's version is added, and these tensors."""
+    order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))  # widest types first: aligned
     tensors = {name: np.ascontiguousarray(tensors[name]) for name in order}
-    about = {"version": __version__, **header, "checksums": {name: _checksum(x) for name, x in tensors.items()}}
-    text = json.dumps(about, separators=(",", ":"), ensure_ascii=False)
-    places: dict[str, Any] = {"__metadata__": {"accams": text, "checksum": "00000000"}}
-    at = 0
+    header = {"version": __version__, **header, "checksums": {name: _checksum(x) for name, x in tensors.items()}}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
+    table: dict[str, Any] = {"__metadata__": {"accams": text, "checksum": "00000000"}}
+    begin = 0
     for name, x in tensors.items():
-        places[name] = {"dtype": DTYPES[x.dtype.str], "shape": x.shape, "data_offsets": [at, at + x.nbytes]}
-        at += x.nbytes
-    head = json.dumps(places, separators=(",", ":"), ensure_ascii=False).encode()
-    head += b" " * (-len(head) % 8)
+        table[name] = {"dtype": DTYPES[x.dtype.str], "shape": x.shape, "data_offsets": [begin, begin + x.nbytes]}
+        begin += x.nbytes
+    head = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
+    head += b" " * (-len(head) % 8)  # so that the tensors begin at a multiple of eight bytes
     head = len(head).to_bytes(8, "little") + head
-    checked = head.replace(BLANK, BLANK[:12] + b'%08x"' % crc32(head), 1)
-    return b"".join([checked, *(x.tobytes() for x in tensors.values())])
+    # The first match is ours: within JSON strings quotes are escaped, and no tensor stands before the metadata.
+    sealed = head.replace(BLANK, BLANK[:12] + b'%08x"' % crc32(head), 1)
+    return b"".join([sealed, *(x.tobytes() for x in tensors.values())])
 
 
 def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tensors]:
-    """Header and tensors of a file of this kind, "model" or "checkpoint", and of format `newest` or an earlier one.
+    """Read the header and tensors of a file of this kind ("model" or "checkpoint") and verify all checksums.
 
-    The tensors are views of the mapped file.
+    Formats newer than `newest` are refused. The tensors are read-only views of the mapped file.
     """
     path = Path(path)
     if not path.is_file():
@@ -67,7 +68,7 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
         with path.open("rb") as file:
             empty = os.fstat(file.fileno()).st_size == 0
             data = memoryview(b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        header, places, begin = _read_header(data)
+        header, table, begin = _read_header(data)
         if header["kind"] != kind:
             raise ValueError(f"it is {NAMES[header['kind']][1]}")
         if header["format"] > newest:
@@ -75,7 +76,7 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
                 f"{path} was written by accams {_plain(header['version'])}, which is newer than this one "
                 f"({__version__}): upgrade accams"
             )
-        return header, _read_tensors(np.frombuffer(data, np.uint8)[begin:], places, header["checksums"])
+        return header, _read_tensors(np.frombuffer(data, np.uint8)[begin:], table, header["checksums"])
     except ModelFileError:
         raise
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
@@ -83,49 +84,48 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
 
 
 def _plain(text: Any) -> str:
-    """At most a line of it."""
+    """Return at most one short line of a text from a file."""
     return " ".join(str(text).split())[:40]
 
 
 def damaged(path: str | Path, kind: str, error: Exception) -> ModelFileError:
-    """The one sentence for a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     return ModelFileError(f"{path} is not {NAMES[kind][1]}, or it is damaged ({error})")
 
 
 def _read_header(data: memoryview) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Our header, the places of the tensors, and where they begin."""
+    """Return our header, the table of tensors, and where the tensors begin."""
     length = int.from_bytes(data[:8], "little")
     if length > min(len(data) - 8, LONGEST_HEADER):
-        raise ValueError("it is cut short")
+        raise ValueError("the file is truncated")
     begin = 8 + length
     text = bytes(data[8:begin])
-    there = text.find(BLANK[:12])
-    if there < 0:
-        raise ValueError("it has no checksum")
-    there += 12
-    blank = bytes(data[:8]) + text[:there] + b"0" * 8 + text[there + 8 :]
-    if text[there : there + 8] != b"%08x" % crc32(blank):
-        raise ValueError("its header has changed since it was written")
-    places = json.loads(text)
-    return json.loads(places.pop("__metadata__")["accams"]), places, begin
+    digits = text.find(BLANK[:12]) + 12
+    if digits < 12:
+        raise ValueError("the header has no checksum")
+    blank = bytes(data[:8]) + text[:digits] + b"0" * 8 + text[digits + 8 :]
+    if text[digits : digits + 8] != b"%08x" % crc32(blank):
+        raise ValueError("the header does not match its checksum")
+    table = json.loads(text)
+    return json.loads(table.pop("__metadata__")["accams"]), table, begin
 
 
-def _read_tensors(data: NDArray[np.uint8], places: dict[str, Any], checksums: dict[str, int]) -> Tensors:
-    tensors, at = Tensors(), 0
-    for name, place in sorted(places.items(), key=lambda each: each[1]["data_offsets"]):
-        begin, end = place["data_offsets"]
-        dtype, shape = np.dtype(TYPES[place["dtype"]]), tuple(place["shape"])
+def _read_tensors(data: NDArray[np.uint8], table: dict[str, Any], checksums: dict[str, int]) -> Tensors:
+    tensors, last = Tensors(), 0
+    for name, entry in sorted(table.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, end = entry["data_offsets"]
+        dtype, shape = np.dtype(TYPES[entry["dtype"]]), tuple(entry["shape"])
         count = 1
-        for n in shape:
+        for n in shape:  # in Python's integers: NumPy's could overflow to a size that fits
             count *= int(n)
-        if begin != at or end > len(data) or min(shape, default=0) < 0 or end - begin != count * dtype.itemsize:
-            raise ValueError(f"its tensor {name!r} is cut short")
+        if begin != last or end > len(data) or min(shape, default=0) < 0 or end - begin != count * dtype.itemsize:
+            raise ValueError(f"the offsets of tensor {name!r} do not fit its shape and the file")
         tensors[name] = data[begin:end].view(dtype).reshape(shape) if count else np.zeros(shape, dtype)
         if _checksum(tensors[name]) != checksums[name]:
-            raise ValueError(f"its tensor {name!r} has changed since it was written")
-        at = end
-    if at != len(data) or len(checksums) != len(tensors):
-        raise ValueError("its tensors are not all there")
+            raise ValueError(f"tensor {name!r} does not match its checksum")
+        last = end
+    if last != len(data) or len(checksums) != len(tensors):
+        raise ValueError("the tensors are incomplete, or bytes follow them")
     return tensors
 
 
@@ -134,7 +134,7 @@ def _checksum(tensor: NDArray[Any]) -> int:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves either the old one or the new one."""
+    """Write a file so that a crash leaves either the old content or the new one."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
@@ -144,7 +144,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
+        umask = os.umask(0)  # it can only be read by setting it; mkstemp gave the file to its owner alone
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)
         os.replace(name, path)

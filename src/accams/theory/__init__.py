@@ -1,7 +1,7 @@
-"""The paper's guarantees, with their constants corrected: entropy numbers, bounds, and covers that keep them.
+"""The paper's approximation guarantees with corrected constants: entropy numbers, bounds and covers.
 
-A matrix M = U S V^T has the factors Q = U S^(1/2) and R = V S^(1/2). Cover the rows of each by few balls, and the
-centres are a stencil: how well they cover says how well it approximates. `docs/theory.md` has the derivations.
+A matrix M = U S V^T has the factors Q = U S^(1/2) and R = V S^(1/2). Covering the rows of each factor with few balls
+gives a stencil, whose error is bounded by the radii of the balls. `docs/theory.md` has the derivations.
 """
 
 from accams.theory.bounds import ApproximationBound, approximation_bound, rank_bound, storage_bits

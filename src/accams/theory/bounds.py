@@ -1,4 +1,4 @@
-"""The approximation theorem and the storage lemma of the paper, with constants that hold."""
+"""The approximation theorem and the storage lemma of the paper, with corrected constants."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Template = Literal["centres", "means"]
 
 
 class ApproximationBound(float):
-    """A bound on an error: a float that knows what it is worth.
+    """A bound on an error: a float that also tells whether it says anything.
 
     Attributes
     ----------
     trivial : float
-        The error of a stencil of zeros; where only singular values are known, what that is at most.
+        The error of a stencil of zeros, or an upper bound of it where only singular values are known.
     vacuous : bool
-        Whether the bound promises no more than that.
+        Whether the bound is no lower than that.
     """
 
     trivial: float
 
     def __new__(cls, value: float, trivial: float) -> ApproximationBound:
-        """Both are errors in the same norm."""
+        """Create a bound; `value` and `trivial` are errors in the same norm."""
         bound = super().__new__(cls, value)
         bound.trivial = trivial
         return bound
 
     @property
     def vacuous(self) -> bool:
-        """Whether a stencil of zeros is as good."""
+        """Whether a stencil of zeros meets the bound too."""
         return float(self) >= self.trivial
 
     def __repr__(self) -> str:
@@ -51,26 +51,30 @@ def approximation_bound(
     template: Template | None = None,
     shape: tuple[int, int] | None = None,
 ) -> ApproximationBound:
-    """How well some stencil with so many clusters a side approximates a complete matrix M.
+    """Bound the error of the best stencil with this number of clusters for a complete matrix M.
 
-    With e_l the entropy number of the roots of the singular values, some stencil M' has
+    With e_l the entropy number of the square roots of the singular values, there is a stencil M' with
 
     - ``max |M - M'| <= |M|^(1/2) (e_rows + e_cols)`` with a template of cover centres, twice that with block means;
     - ``|M - M'|_2 <= |M|^(1/2) (sqrt(m) e_rows + sqrt(n) e_cols)`` with a template of block means.
 
-    |.| and |.|_2 are the largest singular value. For cover centres the second is not true (`docs/errata.md`).
+    where |.| and |.|_2 are the largest singular value. For cover centres the second does not hold (`docs/errata.md`).
 
     Parameters
     ----------
     matrix_or_singular_values : array-like
-        A matrix without gaps, or a vector of singular values.
+        A matrix without missing values, or a vector of singular values.
     n_clusters : int or (int, int)
-        Of rows and of columns.
+        Number of row and column clusters.
     norm : "max" or "spectral"
     template : "centres", "means" or None
-        What the stencil holds; by default what the norm's bound is for.
+        The kind of template; by default "centres" for norm "max" and "means" for "spectral".
     shape : (int, int), optional
-        Of the matrix, where only its singular values are given and the norm is spectral.
+        Shape of the matrix; needed for the spectral norm if singular values are given.
+
+    Returns
+    -------
+    ApproximationBound
 
     Examples
     --------
@@ -90,17 +94,28 @@ def approximation_bound(
         factor = 2.0 if _checked(template, "centres") == "means" else 1.0
         return ApproximationBound(factor * sqrt(top) * (e_rows + e_cols), largest)
     if norm != "spectral":
-        raise InputError(f"norm is 'max' or 'spectral', not {norm!r}")
+        raise InputError(f"norm must be 'max' or 'spectral', not {norm!r}")
     if _checked(template, "means") == "centres":
         raise InputError("in the spectral norm the bound holds for template='means' only; docs/errata.md shows why")
     if shape is None:
-        raise InputError("singular values do not tell the shape of the matrix: give shape=(rows, columns) as well")
+        raise InputError("singular values do not determine the shape of the matrix: pass shape=(rows, columns) as well")
     m, n = shape
     return ApproximationBound(sqrt(top) * (sqrt(m) * e_rows + sqrt(n) * e_cols), top)
 
 
 def rank_bound(spectral_norm: float, rank: int, n_clusters: int) -> float:
-    """What the bound in the maximum norm comes to if only |M| and the rank are known: 12 |M| l^(-1/rank).
+    """Bound the error in the maximum norm from |M| and the rank alone: 12 |M| l^(-1/rank).
+
+    Parameters
+    ----------
+    spectral_norm : float
+        |M|, the largest singular value.
+    rank, n_clusters : int
+        Rank of M, and number of clusters l of rows and of columns.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -108,15 +123,26 @@ def rank_bound(spectral_norm: float, rank: int, n_clusters: int) -> float:
     0.5
     """
     if rank < 1 or n_clusters < 1:
-        raise InputError(f"the rank and the number of clusters are at least 1, not {rank} and {n_clusters}")
+        raise InputError(f"rank and n_clusters must be at least 1, not {rank} and {n_clusters}")
     return float(2 * CONSTANT * spectral_norm * n_clusters ** (-1.0 / rank))
 
 
 def storage_bits(shape: tuple[int, int], template_shape: tuple[int, int], largest: float, error: float) -> float:
-    """Bits that are enough for one stencil whose template may be off by `error` (the paper's compression lemma).
+    """Compute the bits that store one stencil with template entries within `error` (the paper's compression lemma).
 
-    Labels take log2 of their number of clusters. A template within -largest..largest is cut into cells 2 * error wide,
-    and an entry is the number of its cell.
+    A label takes log2 of the number of clusters. The range from -largest to largest is cut into cells of width
+    2 * error, and a template entry is stored as the number of its cell.
+
+    Parameters
+    ----------
+    shape, template_shape : (int, int)
+        Of the matrix and of the template.
+    largest, error : float
+        Largest absolute value of a template entry, and the error allowed.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -124,18 +150,18 @@ def storage_bits(shape: tuple[int, int], template_shape: tuple[int, int], larges
     289.25512...
     """
     if not (error > 0 and largest >= 0):
-        raise InputError("the error must be above 0 and the largest entry at least 0")
+        raise InputError("error must be above 0 and largest at least 0")
     (m, n), (k_rows, k_cols) = shape, template_shape
     if min(k_rows, k_cols) < 1:
-        raise InputError(f"a template has at least one row and one column, not {k_rows} x {k_cols}")
-    cells = max(1, ceil(largest / error - 1e-9))
+        raise InputError(f"template_shape must be at least (1, 1), not ({k_rows}, {k_cols})")
+    cells = max(1, ceil(largest / error - 1e-9))  # less rounding, so that an exact ratio is kept
     return m * log2(k_rows) + n * log2(k_cols) + k_rows * k_cols * log2(cells)
 
 
 def _spectrum(
     given: ArrayLike, shape: tuple[int, int] | None
 ) -> tuple[NDArray[np.float64], tuple[int, int] | None, float]:
-    """Singular values, the shape if it is known, and the largest entry, or what it can be at most."""
+    """Return the singular values, the shape if known, and the largest absolute entry or a bound of it."""
     values = np.asarray(given, dtype=np.float64)
     if values.ndim == 1:
         checked_values(values)
@@ -146,22 +172,24 @@ def _spectrum(
 
 
 def checked_matrix(matrix: ArrayLike) -> NDArray[np.float64]:
-    """A matrix without gaps, or an error that says what is wrong with it."""
+    """Validate a matrix without missing values."""
     values = np.asarray(matrix, dtype=np.float64)
     if values.ndim != 2 or not values.size:
-        raise InputError(f"a matrix has rows and columns; this is an array of shape {values.shape}")
+        raise InputError(f"expected a non-empty 2-d array, not one of shape {values.shape}")
     if not np.isfinite(values).all():
-        raise InputError("the bounds are for matrices without gaps or infinities; complete the matrix first")
+        raise InputError("the matrix must have no missing or infinite values; complete it first")
     return values
 
 
 def both_sides(n_clusters: int | tuple[int, int]) -> tuple[int, int]:
-    """One number for rows and columns, or one for each."""
+    """Return the numbers of row and column clusters from one number or two."""
     rows, cols = np.broadcast_to(n_clusters, 2)
+    if min(rows, cols) < 1:
+        raise InputError(f"n_clusters must be at least 1, not {n_clusters}")
     return int(rows), int(cols)
 
 
 def _checked(template: Template | None, default: Template) -> Template:
     if template not in (None, "centres", "means"):
-        raise InputError(f"template is 'centres' or 'means', not {template!r}")
+        raise InputError(f"template must be 'centres' or 'means', not {template!r}")
     return template or default

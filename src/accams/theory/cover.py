@@ -1,4 +1,4 @@
-"""The constructive side: a greedy cover of a matrix's factors, and the stencil that it gives."""
+"""Stencils that satisfy the bounds up to a factor of two, from greedy covers of a matrix's factors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Cover:
-    """Points in balls around some of them.
+    """A cover of points by balls around some of them.
 
     Attributes
     ----------
     centres : array of int
-        Which points.
+        Positions of the points that are centres.
     labels : array of int
-        For each point, which centre is nearest.
+        For each point, the index of its nearest centre in `centres`.
     radius : float
-        The largest distance to it.
+        The largest distance of a point from its nearest centre.
     """
 
     centres: NDArray[np.int64]
@@ -34,10 +34,20 @@ class Cover:
 
 
 def greedy_cover(points: ArrayLike, n: int) -> Cover:
-    """Take the point nearest to the mean, and then n - 1 times the point farthest from those taken.
+    """Cover points greedily: take the point nearest to the mean, then n - 1 times the point farthest from all taken.
 
-    No cover by n balls, wherever their centres are, has a radius below half of this one: the centres and the point
-    that is farthest from them in the end are n + 1 points, no two nearer than that, and two of them share a ball.
+    No cover by n balls, wherever their centres are, has less than half this radius: the centres and the point farthest
+    from them are n + 1 points at least a radius apart, and two of them share a ball.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_points, dimension)
+    n : int
+        Number of balls.
+
+    Returns
+    -------
+    Cover
 
     Examples
     --------
@@ -47,7 +57,7 @@ def greedy_cover(points: ArrayLike, n: int) -> Cover:
     """
     x = checked_matrix(points)
     if n < 1:
-        raise InputError(f"a cover has at least one ball, not {n}")
+        raise InputError(f"n must be an integer of at least 1, not {n}")
     first = int(np.argmin(np.square(x - x.mean(axis=0)).sum(axis=1)))
     centres, labels = [first], np.zeros(len(x), dtype=np.int64)
     distance = _distances(x, first)
@@ -72,9 +82,9 @@ class CoverStencil:
     model : StencilSum
         One stencil, offset 0.
     rows, cols : Cover
-        Of the factors Q = U S^(1/2) and R = V S^(1/2).
+        Covers of the factors Q = U S^(1/2) and R = V S^(1/2).
     guarantee : float
-        What the covers' own radii promise: no entry is off by more.
+        Bound on the error of every entry, from the radii of these covers.
     """
 
     model: StencilSum
@@ -84,22 +94,26 @@ class CoverStencil:
 
 
 def cover_stencil(matrix: ArrayLike, n_clusters: int | tuple[int, int], template: Template = "centres") -> CoverStencil:
-    """A stencil that keeps twice the bound of the approximation theorem, by greedy covers of the factors.
+    """Construct a stencil with at most twice the error bound of the approximation theorem, by greedy covers.
 
     Parameters
     ----------
     matrix : array-like
-        Without gaps.
+        A matrix without missing values.
     n_clusters : int or (int, int)
-        Of rows and of columns.
+        Number of row and column clusters.
     template : "centres" or "means"
         Inner products of the covers' centres (twice the bound in the maximum norm), or block means of the matrix
         (twice the bound in the spectral norm, and the least squared error for these labels).
 
+    Returns
+    -------
+    CoverStencil
+
     Examples
     --------
-    >>> found = cover_stencil([[1.0, 1.0, 5.0], [1.0, 1.0, 5.0]], 2)
-    >>> found.model.dense().round(6) + 0.0
+    >>> stencil = cover_stencil([[1.0, 1.0, 5.0], [1.0, 1.0, 5.0]], 2)
+    >>> stencil.model.dense().round(6) + 0.0
     array([[1., 1., 5.],
            [1., 1., 5.]])
     """
@@ -112,16 +126,16 @@ def cover_stencil(matrix: ArrayLike, n_clusters: int | tuple[int, int], template
     if template == "centres":
         T, spread = Q[rows.centres] @ R[cols.centres].T, 1.0
     elif template == "means":
-        T, spread = block_means(M, rows.labels, cols.labels), 2.0  # a mean may be as far off as the ball is wide
+        T, spread = block_means(M, rows.labels, cols.labels), 2.0  # a mean can be a diameter away
     else:
-        raise InputError(f"template is 'centres' or 'means', not {template!r}")
-    longest_q, longest_r = (float(np.sqrt(np.square(each).sum(axis=1).max())) for each in (Q, R))
+        raise InputError(f"template must be 'centres' or 'means', not {template!r}")
+    longest_q, longest_r = (float(np.sqrt(np.square(factor).sum(axis=1).max())) for factor in (Q, R))
     guarantee = spread * (rows.radius * longest_r + longest_q * cols.radius)
     model = StencilSum((M.shape[0], M.shape[1])).append(T, rows.labels, cols.labels)
     return CoverStencil(model, rows, cols, guarantee)
 
 
 def block_means(M: Matrix, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Matrix:
-    """The mean of each block; every label up to the largest is in use."""
+    """Return the mean of each block; every label up to the largest must be in use."""
     H, G = (np.eye(labels.max() + 1)[labels] for labels in (rows, cols))
     return np.asarray(H.T @ M @ G / np.outer(H.sum(axis=0), G.sum(axis=0)))
