@@ -25,7 +25,7 @@ from accams.fit.calibrate import (
     smooth_lowest_point,
 )
 from accams.fit.chains import Chains
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 SIGMA = 0.5
 
@@ -195,8 +195,8 @@ def test_what_is_held_out(nnz, size):
 
 
 def chains_on(observations: Observations, sigma2: float = 0.3) -> Chains:
-    priors = Priors([(3, 3)], [1.0], [1.0], tau2=[1.0])
-    return Chains(observations, "cpu", priors, module.N_CHAINS, sigma2, 1.0, 1)
+    hyper = Hyperparameters([(3, 3)], [1.0], [1.0], tau2=[1.0])
+    return Chains(observations, "cpu", hyper, module.N_CHAINS, sigma2, 1.0, 1)
 
 
 TINY = held_out_split(planted_stencils((40, 30), 1, 3, density=0.5, noise=SIGMA, random_state=1).observations, 0)

@@ -8,7 +8,7 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accams.fit.backfit import Settings, backfit
+from accams.fit.backfit import BackfitSettings, backfit
 from accams.fit.refit import Problem, conjugate_gradients, refit
 
 cases = pytest.mark.parametrize(("name", "kind"), twins.ALL)
@@ -17,7 +17,7 @@ cases = pytest.mark.parametrize(("name", "kind"), twins.ALL)
 def fitted(name: str, kind: str, shapes=((3, 2), (2, 4), (4, 1))):
     data = twins.case(kind, (16, 13), seed=1)
     state = data.engine(name).new_state()
-    backfit(state, Settings(list(shapes)))
+    backfit(state, BackfitSettings(list(shapes)))
     return state, data
 
 
@@ -90,7 +90,7 @@ def test_a_wide_and_a_narrow_stencil():
     """More than 256 clusters: labels of two widths in one problem."""
     data = twins.case("complete", (300, 8))
     state = data.engine("cpu").new_state()
-    backfit(state, Settings([(280, 3), (2, 2)]))
+    backfit(state, BackfitSettings([(280, 3), (2, 2)]))
     A, w, y = system(state, data)
     refit(state, 0.5, max_iter=2000, tol=1e-12)
     got = state.stencils().dense().ravel() - state.engine.grid.offset

@@ -11,7 +11,7 @@ from exact import Exact, Partition, canonical, together
 from accams.engine.base import State
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 PAIRS = [("blocked", "dirichlet"), ("collapsed", "dirichlet"), ("collapsed", "crp")]
 ROW_WEIGHTS = np.array([0.5, 2.0, 1.0, 0.25])
@@ -44,9 +44,9 @@ class Problem:
             state.set_row_weights(ROW_WEIGHTS[: self.shape[0]])
         return state
 
-    def exact(self, priors: Priors, sigma2: float, tau2=None) -> Exact:
+    def exact(self, hyper: Hyperparameters, sigma2: float, tau2=None) -> Exact:
         """The posterior by enumeration."""
-        return Exact(self.data.X, self.omega, priors, sigma2, priors.tau2 if tau2 is None else tau2)
+        return Exact(self.data.X, self.omega, hyper, sigma2, hyper.tau2 if tau2 is None else tau2)
 
 
 @dataclass
@@ -79,7 +79,7 @@ def run(chain: Chain, sweeps: int, burn: int = 100) -> Draws:
     """Draws after each of `sweeps` sweeps, after a burn-in."""
     for _ in range(burn):
         chain.run_sweep()
-    state, n_stencils = chain.state, len(chain.priors.shapes)
+    state, n_stencils = chain.state, len(chain.hyper.shapes)
     out = Draws([[[], []] for _ in range(n_stencils)], np.empty((sweeps, 0)), np.empty(sweeps), np.empty((sweeps, 0)))
     models, taus = [], []
     for sweep in range(sweeps):

@@ -11,7 +11,7 @@ from functools import cache, reduce
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 Partition = tuple[int, ...]
 
@@ -101,18 +101,18 @@ class Exact:
     ----------
     X, omega : arrays
         Values, and precisions in units of 1 / sigma^2: observation weight times row weight, 0 where missing.
-    priors : Priors
+    hyper : Hyperparameters
     sigma2 : float
     tau2 : one per stencil
     """
 
-    def __init__(self, X, omega, priors: Priors, sigma2: float, tau2) -> None:
+    def __init__(self, X, omega, hyper: Hyperparameters, sigma2: float, tau2) -> None:
         self.X, self.omega, self.sigma2, self.tau2 = X, omega, sigma2, tau2
         self.partitions, sides = [], []
-        for stencil, k in enumerate(priors.shapes):
+        for stencil, k in enumerate(hyper.shapes):
             pairs = []
-            for side, alpha in enumerate((priors.alpha[stencil], priors.beta[stencil])):
-                pairs.append(label_prior(X.shape[side], None if priors.growing else k[side], alpha, priors.label_prior))
+            for side, alpha in enumerate((hyper.alpha[stencil], hyper.beta[stencil])):
+                pairs.append(label_prior(X.shape[side], None if hyper.growing else k[side], alpha, hyper.label_prior))
             self.partitions.append([every for every, _ in pairs])
             sides += [p for _, p in pairs]
         self.prior = reduce(np.multiply.outer, sides)

@@ -18,7 +18,7 @@ from scipy import stats
 from accams.data.observations import Observations
 from accams.engine.grid import Grid
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 from accams.threads import Threads
 
 Random = np.random.Generator
@@ -97,9 +97,9 @@ def _scale(x: np.ndarray, tau2: float) -> list[float]:
 
 @dataclass
 class World:
-    """What is known beforehand: which cells are observed, with which weights, by which engine, under which priors."""
+    """Fixed parts of a joint-distribution test: hyperparameters, engine, observed cells and their weights."""
 
-    priors: Priors
+    hyper: Hyperparameters
     engine: str = "cpu"
     chain_class: type[Chain] = Chain
     shape: tuple[int, int] = (7, 3)
@@ -114,24 +114,24 @@ class World:
 
     def draw_parameters(self, random: Random) -> Parameters:
         """One draw from the prior."""
-        priors, n_stencils = self.priors, len(self.priors.shapes)
-        sigma2 = priors.eta[1] / random.gamma(priors.eta[0])
-        while sigma2 > priors.sigma_max**2:
-            sigma2 = priors.eta[1] / random.gamma(priors.eta[0])
-        tau2, effect_tau2 = (priors.gamma[1] / random.gamma(priors.gamma[0], size=size) for size in (n_stencils, 2))
-        T = [random.normal(0.0, np.sqrt(t), shape) for t, shape in zip(tau2, priors.shapes, strict=True)]
+        hyper, n_stencils = self.hyper, len(self.hyper.shapes)
+        sigma2 = hyper.eta[1] / random.gamma(hyper.eta[0])
+        while sigma2 > hyper.sigma_max**2:
+            sigma2 = hyper.eta[1] / random.gamma(hyper.eta[0])
+        tau2, effect_tau2 = (hyper.gamma[1] / random.gamma(hyper.gamma[0], size=size) for size in (n_stencils, 2))
+        T = [random.normal(0.0, np.sqrt(t), shape) for t, shape in zip(tau2, hyper.shapes, strict=True)]
         labels = [[self.draw_labels(stencil, side, random) for side in (0, 1)] for stencil in range(n_stencils)]
-        half = (priors.row_noise or np.inf) / 2.0
-        weights = random.gamma(half, 1.0 / half, self.shape[0]) if priors.row_noise else np.ones(self.shape[0])
-        spread = np.sqrt(effect_tau2) * priors.continuous
+        half = (hyper.row_noise or np.inf) / 2.0
+        weights = random.gamma(half, 1.0 / half, self.shape[0]) if hyper.row_noise else np.ones(self.shape[0])
+        spread = np.sqrt(effect_tau2) * hyper.continuous
         effects = [random.normal(0.0, s, size) for s, size in zip(spread, self.shape, strict=True)]
         return Parameters(sigma2, tau2, T, labels, weights, effect_tau2, effects)
 
     def draw_labels(self, stencil: int, side: int, random: Random) -> np.ndarray:
         """Labels of one side: by Dirichlet weights, or from a Chinese restaurant if it has no more than k tables."""
-        priors, size, k = self.priors, self.shape[side], self.priors.shapes[stencil][side]
-        alpha = (priors.alpha, priors.beta)[side][stencil]
-        if priors.label_prior == "dirichlet":
+        hyper, size, k = self.hyper, self.shape[side], self.hyper.shapes[stencil][side]
+        alpha = (hyper.alpha, hyper.beta)[side][stencil]
+        if hyper.label_prior == "dirichlet":
             return random.choice(k, size, p=random.dirichlet([alpha / k] * k))
         while True:
             labels = [0]
@@ -154,7 +154,7 @@ class World:
         obs = Observations.from_coo(i, j, X[i, j], shape=self.shape, weights=self.weights[i, j])
         grid = replace(Grid.of(obs, 4, 0.0, row_weights=True), step=2.0**-20, limit=2**25)
         state = twins.KINDS[self.engine](obs, grid, Threads(1)).new_state()
-        return self.chain_class(state, self.priors, 0, 1.0)
+        return self.chain_class(state, self.hyper, 0, 1.0)
 
     def chain(self, steps: int, random: Random) -> Iterator[tuple[Parameters, np.ndarray]]:
         """The parameters after each of `steps` sweeps and the data they were drawn for; then come new data."""
@@ -182,7 +182,7 @@ class World:
 
     def p_values(self, steps: int, seed: int = 0) -> list[float]:
         """Of every statistic: its mean along the chain (standard error by batch means) against the prior's."""
-        random, empty = np.random.default_rng(seed), self.priors.sampler == "blocked"
+        random, empty = np.random.default_rng(seed), self.hyper.sampler == "blocked"
         straight = (self.draw_parameters(random) for _ in range(steps))
         prior, chain = (
             np.array([each.statistics(X, self.weights, empty) for each, X in draws])

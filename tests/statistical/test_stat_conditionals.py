@@ -19,7 +19,7 @@ from accams.fit.conditionals import (
     draw_prior_labels,
     draw_template,
 )
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 from accams.kernels import sample
 
 FALSE_ALARM = 1e-4
@@ -149,9 +149,9 @@ def test_labels_from_the_prior(kind, size, k, alpha):
 @pytest.mark.parametrize(("kind", "k"), [("dirichlet", 3), ("dirichlet", 5), ("crp", 4), ("crp", 2)])
 def test_log_probability_of_labels(kind, k):
     """Counts per label give the probability of the partition, but for how many labelings name it. Not random."""
-    priors = Priors([(k, 7)], [1.7], [9.0], label_prior=kind)
+    hyper = Hyperparameters([(k, 7)], [1.7], [9.0], label_prior=kind)
     every, p = label_prior(4, k, 1.7, kind)
-    logs = np.array([priors.log_labels(np.bincount(partition, minlength=k), 0, 0) for partition in every])
+    logs = np.array([hyper.log_labels(np.bincount(partition, minlength=k), 0, 0) for partition in every])
     groups = np.array([max(partition) + 1 for partition in every])
     if kind == "dirichlet":
         logs += special.gammaln(k + 1) - special.gammaln(k - groups + 1)

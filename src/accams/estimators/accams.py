@@ -17,8 +17,8 @@ from accams.estimators import checks
 from accams.estimators.base import StencilEstimator
 from accams.estimators.inputs import observations_of
 from accams.estimators.progress import ProgressBar
-from accams.fit.backfit import Settings, Step, all_or_nothing, backfit
-from accams.fit.early import EarlyStopping, HeldOut, validation_split
+from accams.fit.backfit import BackfitSettings, Step, all_or_nothing, backfit
+from accams.fit.early import EarlyStopping, ValidationSet, validation_split
 from accams.fit.keys import seed_of
 from accams.fit.refit import refit
 from accams.model.stencils import StencilSum
@@ -224,12 +224,12 @@ class ACCAMS(StencilEstimator):
             "train_rmse_": self.train_rmse_,
         }
 
-    def _settings(self, observations: Observations, seed: int) -> Settings:
+    def _settings(self, observations: Observations, seed: int) -> BackfitSettings:
         rate = self.learning_rate
         if rate == "auto":
             whole = observations.is_complete and observations.blank_weight in (None, 1.0)
             rate = 1.0 if whole else CAUTIOUS
-        return Settings(
+        return BackfitSettings(
             shapes=checks.shapes(self.n_clusters, self.n_stencils, observations.shape),
             max_iter=self.max_iter,
             tol=self.tol,
@@ -241,16 +241,18 @@ class ACCAMS(StencilEstimator):
             seed=seed,
         )
 
-    def _search(self, observations: Observations, settings: Settings) -> tuple[Outcome, list[Step]]:
+    def _search(self, observations: Observations, settings: BackfitSettings) -> tuple[Outcome, list[Step]]:
         """The stencils that predict held-out entries best, and what was tried."""
         with ProgressBar(self.verbose, "holding out", observations.nnz):
             training, held_out = validation_split(observations, self.validation_fraction, settings.seed)
         bounds = None if self.clip is False else observations.value_range if self.clip is True else self.clip
-        early = EarlyStopping(HeldOut(held_out, bounds), self.patience)
+        early = EarlyStopping(ValidationSet(held_out, bounds), self.patience)
         outcome = self._run(training, replace(settings, n_relearn=0), early)
         return outcome.first(early.n_stencils), early.history
 
-    def _run(self, observations: Observations, settings: Settings, early: EarlyStopping | None = None) -> Outcome:
+    def _run(
+        self, observations: Observations, settings: BackfitSettings, early: EarlyStopping | None = None
+    ) -> Outcome:
         what = "fitting" if early is None else "choosing"
         with ProgressBar(self.verbose, what, observations.nnz) as bar:
             shapes, threads, shards = settings.shapes, self.n_threads, self.n_shards
@@ -260,7 +262,9 @@ class ACCAMS(StencilEstimator):
             finally:
                 engine.close()
 
-    def _fitted(self, engine: Engine, settings: Settings, early: EarlyStopping | None, bar: ProgressBar) -> Outcome:
+    def _fitted(
+        self, engine: Engine, settings: BackfitSettings, early: EarlyStopping | None, bar: ProgressBar
+    ) -> Outcome:
         told, stopped, planned = 0, False, len(settings.shapes) * (1 + settings.n_relearn)
         state = engine.new_state()
         if early is not None:

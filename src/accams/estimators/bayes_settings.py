@@ -15,14 +15,14 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.encoding import encoded_parameters
-from accams.fit.bayesian import Saving, Setup
+from accams.fit.bayesian import Checkpointing, FitPlan
 from accams.fit.calibrate import N_CHAINS, held_out_size
 from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.early import MOST as MOST_VALIDATION
 from accams.fit.early import validation_split
+from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import seed_of
-from accams.fit.priors import Priors
-from accams.fit.run import Plan, Watched
+from accams.fit.run import RunningValidation, RunPlan
 from accams.fit.running import BLOCKS, Running
 from accams.threads import available_cores
 
@@ -114,7 +114,7 @@ def seed_for(model: BayesianACCAMS, resume: str | Path | None) -> int:
     return seed_of(model.random_state)
 
 
-def saving_of(model: BayesianACCAMS, observations: Observations, resume: str | Path | None, seed: int) -> Saving:
+def saving_of(model: BayesianACCAMS, observations: Observations, resume: str | Path | None, seed: int) -> Checkpointing:
     """Where the run is saved and what it goes on from, checked."""
     fixed = {"n_sweeps"} if model.schedule == "backfit" else set[str]()  # there it is visits, not length
     parameters = encoded_parameters(model, set(MAY_DIFFER) - fixed)
@@ -122,10 +122,10 @@ def saving_of(model: BayesianACCAMS, observations: Observations, resume: str | P
     about = {"parameters": parameters, "data": fingerprint(observations) if wanted else "", "seed": seed}
     if resume is not None:
         check_checkpoint(resume, about)
-    return Saving(model.checkpoint, model.checkpoint_every, resume, about)
+    return Checkpointing(model.checkpoint, model.checkpoint_every, resume, about)
 
 
-def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Setup:
+def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> FitPlan:
     """What the fit needs, from parameters that have been checked."""
     blanks = observations.blank_weight is not None
     variance, shape = _variance(observations), observations.shape
@@ -142,7 +142,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
         sigma2 = min(sigma2, sigma_max**2)
     each = STRUCTURE * variance / (n - n_effects)
     alpha = _per_stencil("alpha", model.alpha, n)
-    priors = Priors(
+    priors = Hyperparameters(
         shapes=shapes,
         alpha=alpha,
         beta=alpha if model.beta is None else _per_stencil("beta", model.beta, n),
@@ -160,7 +160,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
         sub=_subs(model.n_sub),
         seed=seed,
     )
-    plan = Plan(
+    plan = RunPlan(
         n_sweeps=None if _is_auto(model.n_sweeps) else int(model.n_sweeps),
         most_sweeps=_most_sweeps(model, observations.nnz * min(n, 10 * STENCILS[1]) * model.n_chains),
         n_burn_in=None if _is_auto(model.n_burn_in) else int(model.n_burn_in),
@@ -174,7 +174,7 @@ def setup_of(model: BayesianACCAMS, observations: Observations, seed: int) -> Se
         visits = VISITS if plan.n_sweeps is None else plan.n_sweeps
         plan = replace(plan, n_sweeps=n, n_burn_in=n - 1, thin=1, visits=visits)
     chains, threads, shards = model.n_chains, model.n_threads, model.n_shards
-    return Setup(priors, plan, sigma2, each, calibrated, chains, model.engine, threads, n_shards=shards)
+    return FitPlan(priors, plan, sigma2, each, calibrated, chains, model.engine, threads, n_shards=shards)
 
 
 def _template_variances(tau: float | str, variance: float, n_effects: int, n_stencils: int) -> list[float] | None:
@@ -295,17 +295,19 @@ def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def parts_of(model: BayesianACCAMS, observations: Observations, seed: int) -> tuple[Observations, Watched | None]:
+def parts_of(
+    model: BayesianACCAMS, observations: Observations, seed: int
+) -> tuple[Observations, RunningValidation | None]:
     """What is fitted, and what is held out to end early."""
     if not model.early_stopping:
         return observations, None
     training, held_out = validation_split(observations, model.validation_fraction, seed)
     rows, cols, values = held_out.coo()
     clip = observations.value_range if model.clip is True else model.clip or (-np.inf, np.inf)
-    return training, Watched(Running(rows, cols), values, held_out.weights, clip)
+    return training, RunningValidation(Running(rows, cols), values, held_out.weights, clip)
 
 
-def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setup) -> Setup:
+def within_memory(model: BayesianACCAMS, observations: Observations, setup: FitPlan) -> FitPlan:
     """Refuse a fit that would not fit into `memory_limit` or the machine, before anything is allocated.
 
     A store that does not fit is streamed, if that does.
@@ -314,7 +316,7 @@ def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setu
         limit, whose = _memory_of_machine(), "this machine has"
     else:
         limit, whose = checks.number("memory_limit", model.memory_limit, 0.0, open_low=True), "memory_limit allows"
-    shapes, calibrated = setup.priors.shapes, setup.calibrated
+    shapes, calibrated = setup.hyper.shapes, setup.calibrated
     k = max(k for k, _ in shapes), max(k for _, k in shapes)
     weights = observations.stored_weights is not None
     at_once = max(model.n_chains, N_CHAINS) if calibrated else model.n_chains
@@ -353,7 +355,7 @@ def within_memory(model: BayesianACCAMS, observations: Observations, setup: Setu
 
 
 def _streamed(
-    model: BayesianACCAMS, observations: Observations, setup: Setup, n_chains: int, k: tuple[int, int]
+    model: BayesianACCAMS, observations: Observations, setup: FitPlan, n_chains: int, k: tuple[int, int]
 ) -> int:
     """Bytes of a fit whose ratings stay on disk."""
     shape, nnz = observations.shape, observations.nnz
@@ -365,7 +367,7 @@ def _streamed(
     room = n_chains * (max(1, available_cores() // n_chains) + DISK_AHEAD)
     rows = 12 * max(0, longest - DISK_BLOCK) * room  # a row is read as a whole
     need = memory_estimate(
-        shape, nnz, n_stencils=len(setup.priors.shapes), n_clusters=k, n_chains=n_chains, engine="disk"
+        shape, nnz, n_stencils=len(setup.hyper.shapes), n_clusters=k, n_chains=n_chains, engine="disk"
     )
     return need + rows + held
 

@@ -16,7 +16,7 @@ from accams.estimators.base import StencilEstimator
 from accams.estimators.bayes_settings import check, parts_of, saving_of, seed_for, setup_of, within_memory
 from accams.estimators.inputs import known_positions, observations_of, pairs_of
 from accams.estimators.progress import ProgressBar
-from accams.fit.bayesian import Fitted, fit
+from accams.fit.bayesian import BayesianFit, fit
 from accams.fit.run import Cells, Sweep
 from accams.model.codes import Codes
 from accams.model.draws import pack, unpack
@@ -337,7 +337,7 @@ class BayesianACCAMS(StencilEstimator):
         known = (i >= 0) & (j >= 0)
         return (i, j), (i[known], j[known])
 
-    def _keep_predicted(self, cells: Cells | None, fitted: Fitted) -> None:
+    def _keep_predicted(self, cells: Cells | None, fitted: BayesianFit) -> None:
         """Streamed averages where row and column are known, elsewhere those of the draws."""
         for name in ("predicted_at_", "predicted_at_std_"):
             self.__dict__.pop(name, None)
@@ -349,7 +349,7 @@ class BayesianACCAMS(StencilEstimator):
         mean[~known], spread[~known] = self.posterior_.moments(i[~known], j[~known])
         self.predicted_at_, self.predicted_at_std_ = self._clipped(mean), np.sqrt(spread)
 
-    def _keep(self, fitted: Fitted) -> None:
+    def _keep(self, fitted: BayesianFit) -> None:
         self.posterior_, self.stencils_ = fitted.posterior, fitted.stencils
         self.n_stencils_ = len(fitted.stencils)
         self.history_ = fitted.history

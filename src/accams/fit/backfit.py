@@ -23,7 +23,7 @@ SEED_ITERATIONS = 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class BackfitSettings:
     """What a fit needs to know beside the data; names as in `accams.ACCAMS`."""
 
     shapes: Sequence[tuple[int, int]]
@@ -73,7 +73,7 @@ class Step:
 Watcher = Callable[[State, Step], bool]
 
 
-def backfit(state: State, settings: Settings, watch: Watcher | None = None) -> list[Step]:
+def backfit(state: State, settings: BackfitSettings, watch: Watcher | None = None) -> list[Step]:
     """Fit all stencils, then relearn them `n_relearn` times; stops early when `watch` says so.
 
     Returns what happened, one step per stencil fitted. A keyboard interrupt ends it after the last whole
@@ -109,7 +109,7 @@ def all_or_nothing(state: State) -> Iterator[None]:
 
 
 def fit_stencil(
-    state: State, stencil: int, k: tuple[int, int], settings: Settings, sweep: int = 0
+    state: State, stencil: int, k: tuple[int, int], settings: BackfitSettings, sweep: int = 0
 ) -> tuple[int, Visit]:
     """Fit (sweep 0) or relearn one stencil and put it into the residual.
 
@@ -138,7 +138,7 @@ def fit_stencil(
     return iterations, visit
 
 
-def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Template, Tables, float, int]:
+def alternate(state: State, settings: BackfitSettings, first: int = 0) -> tuple[Template, Tables, float, int]:
     """Update rows, template, columns, template, ... until no label moves or little is gained.
 
     Starts from the labels as they are. Every step can only lower the (penalised) squared error. Returns
@@ -161,12 +161,12 @@ def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Templat
     return T, tables, explained, iterations
 
 
-def rule(T: Template, grid: Grid, settings: Settings) -> Nearest:
+def rule(T: Template, grid: Grid, settings: BackfitSettings) -> Nearest:
     """The assignment that lowers the penalised error for this template."""
     return Nearest(T, 1.0 / settings.learning_rate, settings.shrinkage / grid.weight_step)
 
 
-def best_template(tables: Tables, grid: Grid, settings: Settings) -> tuple[Template, float]:
+def best_template(tables: Tables, grid: Grid, settings: BackfitSettings) -> tuple[Template, float]:
     """The template of lowest penalised error for these tables, and by how much it lowers it.
 
     With learning rate r and shrinkage lambda that error is, up to a constant, the sum over blocks of

@@ -16,8 +16,8 @@ from accams.fit import checkpoint
 from accams.fit.calibrate import N_CHAINS, Calibration, calibrate, held_out_split
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
-from accams.fit.run import N_TRACED, Cells, Plan, Run, Sweep, Watched, make_probes, run
+from accams.fit.hyper import Hyperparameters
+from accams.fit.run import N_TRACED, Cells, Run, RunningValidation, RunPlan, Sweep, make_probes, run
 from accams.fit.running import FIRST_INTERVAL, Keeper, Running
 from accams.model.posterior import Posterior
 from accams.model.stencils import StencilSum
@@ -29,7 +29,7 @@ LOWEST = 1e-8  # of what it begins with: the noise variance never falls below
 
 
 @dataclass(frozen=True)
-class Setup:
+class FitPlan:
     """All that a fit needs beside the observations.
 
     Attributes
@@ -42,8 +42,8 @@ class Setup:
         Whether the noise is calibrated on held-out observations first.
     """
 
-    priors: Priors
-    plan: Plan
+    hyper: Hyperparameters
+    run: RunPlan
     sigma2: float
     tau2: float
     calibrated: bool
@@ -55,7 +55,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class BayesianFit:
     """What a fit came to.
 
     Attributes
@@ -77,7 +77,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Saving:
+class Checkpointing:
     """Where and how often a run is saved, and what goes into the file beside it; a file to go on from.
 
     Attributes
@@ -98,22 +98,22 @@ class Saving:
 
 
 def fit(
-    observations: Observations, setup: Setup, asked: Cells | None = None, validation: Watched | None = None,
-    watch: Watcher | None = None, saving: Saving | None = None,
-) -> Fitted:  # fmt: skip
+    observations: Observations, plan: FitPlan, asked: Cells | None = None, validation: RunningValidation | None = None,
+    watch: Watcher | None = None, saving: Checkpointing | None = None,
+) -> BayesianFit:  # fmt: skip
     """Calibrate if asked, then run all chains until done, interrupted, or `watch` says so."""
-    began, saving = perf_counter(), saving or Saving()
+    began, saving = perf_counter(), saving or Checkpointing()
     end: End
     found, warm, end = None, list[Chain](), "done"
-    if setup.calibrated and saving.resume is None:
-        found, warm, end = _calibrated(observations, setup, began, watch)
-    chains = _chains(observations, setup, setup.sigma2 if found is None else found.sigma2)
+    if plan.calibrated and saving.resume is None:
+        found, warm, end = _calibrated(observations, plan, began, watch)
+    chains = _chains(observations, plan, plan.sigma2 if found is None else found.sigma2)
     try:
-        if found is not None and setup.plan.visits is None:
+        if found is not None and plan.run.visits is None:
             chains.continue_from(_nearest(warm, found.sigma2))
             chains.set_sigma2(found.sigma2)
         warm.clear()
-        state = begin(chains, observations, setup, found, asked, validation, began)
+        state = begin(chains, observations, plan, found, asked, validation, began)
         if saving.resume is not None:
             found = checkpoint.restore(saving.resume, state, *checkpoint.read(saving.resume))
 
@@ -131,19 +131,18 @@ def fit(
 
 
 def begin(
-    chains: Chains, observations: Observations, setup: Setup, found: Calibration | None, asked: Cells | None,
-    validation: Watched | None, began: float,
+    chains: Chains, observations: Observations, plan: FitPlan, found: Calibration | None, asked: Cells | None,
+    validation: RunningValidation | None, began: float,
 ) -> Run:  # fmt: skip
     """A run that has not made a sweep yet."""
-    plan = setup.plan
-    keeper = Keeper(plan.max_draws, plan.thin or FIRST_INTERVAL, plan.thin is not None)
-    scale = setup.sigma2 if found is None else found.error
-    probes = make_probes(observations, setup.priors.seed)
+    keeper = Keeper(plan.run.max_draws, plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
+    scale = plan.sigma2 if found is None else found.error
+    probes = make_probes(observations, plan.hyper.seed)
     wanted = None if asked is None else Running(*asked)
-    return Run(chains, plan, scale, probes, keeper, wanted, validation, began=began)
+    return Run(chains, plan.run, scale, probes, keeper, wanted, validation, began=began)
 
 
-def finish(state: Run, found: Calibration | None, interrupted: bool) -> Fitted:
+def finish(state: Run, found: Calibration | None, interrupted: bool) -> BayesianFit:
     """What the run has come to."""
     burn_in, engine = state.plan.burn_in(state.sweep), state.chains.engine
     draws = state.draws()
@@ -161,25 +160,25 @@ def finish(state: Run, found: Calibration | None, interrupted: bool) -> Fitted:
         if not state.asked.blocks:
             state.asked.add(state.sweep, state.chains.predict_at(state.asked.rows, state.asked.cols))
         asked = state.asked.combined(burn_in)
-    return Fitted(posterior, stencils, state.history, found, sigma, engine.name, interrupted, asked)
+    return BayesianFit(posterior, stencils, state.history, found, sigma, engine.name, interrupted, asked)
 
 
-def _chains(observations: Observations, setup: Setup, sigma2: float, n_chains: int | None = None) -> Chains:
+def _chains(observations: Observations, plan: FitPlan, sigma2: float, n_chains: int | None = None) -> Chains:
     return Chains(
-        observations, setup.engine, setup.priors, n_chains or setup.n_chains, sigma2, setup.tau2, setup.n_threads,
-        setup.chunk_size, setup.n_shards,
+        observations, plan.engine, plan.hyper, n_chains or plan.n_chains, sigma2, plan.tau2, plan.n_threads,
+        plan.chunk_size, plan.n_shards,
     )  # fmt: skip
 
 
 def _calibrated(
-    observations: Observations, setup: Setup, began: float, watch: Watcher | None
+    observations: Observations, plan: FitPlan, began: float, watch: Watcher | None
 ) -> tuple[Calibration, list[Chain], End]:
     """The noise level, the chains that found it, and how it ended."""
-    part, held_out = held_out_split(observations, setup.priors.seed)
-    engine = "auto" if setup.engine == "dense" else setup.engine  # a part has gaps
-    chains = _chains(part, replace(setup, engine=engine), setup.sigma2, max(N_CHAINS, setup.n_chains))
-    bounds = LOWEST * setup.sigma2, setup.priors.sigma_max**2
-    last, stopped = setup.sigma2, False
+    part, held_out = held_out_split(observations, plan.hyper.seed)
+    engine = "auto" if plan.engine == "dense" else plan.engine  # a part has gaps
+    chains = _chains(part, replace(plan, engine=engine), plan.sigma2, max(N_CHAINS, plan.n_chains))
+    bounds = LOWEST * plan.sigma2, plan.hyper.sigma_max**2
+    last, stopped = plan.sigma2, False
 
     def told(sweep: int, n_sweeps: int, sigma2: float) -> bool:
         nonlocal last, stopped
@@ -188,7 +187,7 @@ def _calibrated(
         return stopped
 
     try:
-        found = calibrate(chains, held_out, setup.n_chains, bounds, told)
+        found = calibrate(chains, held_out, plan.n_chains, bounds, told)
         return found, chains.chains, "stopped" if stopped else "done"
     except KeyboardInterrupt:
         return Calibration(last, float(np.sqrt(last)), last), chains.chains, "interrupted"

@@ -63,7 +63,7 @@ class Calibration:
     estimate : float
         The direct estimate of the noise variance at the best level.
     held_out : array (5, n) or None
-        Error, weight and spread of the draws at held-out observations; row and column of a cell nearby (`HeldOut`).
+        Error, weight and spread of draws at held-out observations; row and column of a nearby cell (`CalibrationSet`).
     spread : float
         Mean spread of the draws at the cells nearby.
     """
@@ -98,7 +98,7 @@ def held_out_size(entries: int) -> int:
     return min(max(int(round(SHARE * entries)), FEWEST), MOST, entries // 5)
 
 
-class HeldOut:
+class CalibrationSet:
     """The held-out observations, and what the chains of a stage predict for them.
 
     Beside each of some of them stands a cell of the same row and another's column. When the observations have come
@@ -157,7 +157,7 @@ def calibrate(
     `n_chains` is how many will be averaged in the end; `watch(sweep, n_sweeps, sigma2)` is called after each sweep and
     may end it. sigma^2 stays within `bounds`.
     """
-    part, levels, errors = HeldOut(held_out), Tried(), Tried()
+    part, levels, errors = CalibrationSet(held_out), Tried(), Tried()
     sigma2, estimate, total = chains.chains[0].sigma2, float("nan"), sum(sweeps)
     done, shifts, stage, stopped = 0, 0, 0, False
     while stage < len(sweeps) and not stopped:
@@ -190,7 +190,7 @@ def calibrate(
     return part.found(float(np.clip(sigma2, *bounds)), levels, errors, estimate)
 
 
-def _sweep(chains: Chains, part: HeldOut, levels: Floats, sweep: int, burn_in: int) -> None:
+def _sweep(chains: Chains, part: CalibrationSet, levels: Floats, sweep: int, burn_in: int) -> None:
     """One sweep of a stage: every chain with its level; after the first ones, note what they predict."""
     if sweep == 0:
         part.clear()

@@ -14,7 +14,7 @@ from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 from accams.threads import available_cores
 
 T = TypeVar("T")
@@ -27,8 +27,8 @@ class Chains:
     """
 
     def __init__(
-        self, observations: Observations, engine: str, priors: Priors, n_chains: int, sigma2: float, tau2: float,
-        n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
+        self, observations: Observations, engine: str, hyper: Hyperparameters, n_chains: int, sigma2: float,
+        tau2: float, n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
     ) -> None:  # fmt: skip
         cores = n_threads or available_cores()
         each: int | None = max(1, cores // n_chains)
@@ -36,12 +36,12 @@ class Chains:
             cores, each = n_chains, n_threads
         self.at_once = min(cores, n_chains)
         self.engine: Engine = make_engine(
-            observations, engine, len(priors.shapes) + 2, each, chunk_size=chunk_size,
-            row_weights=priors.row_noise is not None, callers=self.at_once, n_chains=n_chains,
-            shapes=priors.shapes, n_shards=n_shards,
+            observations, engine, len(hyper.shapes) + 2, each, chunk_size=chunk_size,
+            row_weights=hyper.row_noise is not None, callers=self.at_once, n_chains=n_chains,
+            shapes=hyper.shapes, n_shards=n_shards,
         )  # fmt: skip
         try:
-            self.chains = [Chain(self.engine.new_state(c), priors, c, sigma2, tau2) for c in range(n_chains)]
+            self.chains = [Chain(self.engine.new_state(c), hyper, c, sigma2, tau2) for c in range(n_chains)]
         except BaseException:
             self.engine.close()
             raise

@@ -22,7 +22,7 @@ from accams.errors import ModelFileError
 from accams.fit.calibrate import Calibration
 from accams.fit.gibbs import Chain
 from accams.fit.run import Run, Sweep
-from accams.fit.running import Block, Running
+from accams.fit.running import MeanBlock, Running
 from accams.model import container
 from accams.model import draws as draw_tensors
 from accams.model.container import Tensors
@@ -103,7 +103,7 @@ def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors
         run.traces = {name.removeprefix("trace."): list(tensors[name]) for name in names}
         if header["sweep"] and set(run.traces) != TRACES:
             raise ValueError("its traces are missing")
-        if any((draw.row_noise is None) != (run.chains.chains[0].priors.row_noise is None) for draw in kept):
+        if any((draw.row_noise is None) != (run.chains.chains[0].hyper.row_noise is None) for draw in kept):
             raise ValueError("the noise of its draws is missing")
         run.past = [(sweep, mean) for sweep, mean in zip(header["past"], tensors.get("past", ()), strict=True)]
         run.sweep, run.scale = header["sweep"], header["scale"]
@@ -162,8 +162,8 @@ def _restore_chain(chain: Chain, about: dict[str, Any], tensors: Tensors) -> Non
     rows, cols = tensors[f"{name}.rows"], tensors[f"{name}.cols"]
     for axis, labels in enumerate((rows, cols)):
         _check_labels(labels, [k[axis] for k in shapes], chain.state.shape[axis])
-    weights, priors = tensors.get(f"{name}.weights"), chain.priors
-    if (weights is None) == (priors.row_noise is not None) or (effects[0] is None) == priors.continuous:
+    weights, hyper = tensors.get(f"{name}.weights"), chain.hyper
+    if (weights is None) == (hyper.row_noise is not None) or (effects[0] is None) == hyper.continuous:
         raise ValueError("its row weights or effects are missing")
     chain.state.restore(templates, list(rows), list(cols), effects)
     chain.state.row_weights = weights
@@ -195,4 +195,4 @@ def _restore_running(name: str, running: Running, about: dict[str, Any], tensors
         raise ValueError(f"its cells named {name!r} are others")
     running.width, running.centre = about["width"], about["centre"]
     sums = zip(tensors.get(f"{name}.sums", ()), tensors.get(f"{name}.squares", ()), strict=True)
-    running.blocks = [Block(a, b, *both) for (a, b), both in zip(about["blocks"], sums, strict=True)]
+    running.blocks = [MeanBlock(a, b, *both) for (a, b), both in zip(about["blocks"], sums, strict=True)]

@@ -18,7 +18,7 @@ MOST = 1_000_000  # observations that are held out
 
 
 @dataclass
-class HeldOut:
+class ValidationSet:
     """Held-out cells and their prediction, kept up to date stencil by stencil."""
 
     observations: Observations
@@ -47,7 +47,7 @@ class HeldOut:
 class EarlyStopping:
     """Watches the held-out error and stops when it has not improved for `patience` stencils."""
 
-    held_out: HeldOut
+    held_out: ValidationSet
     patience: int
     best: float = np.inf
     n_stencils: int = 0

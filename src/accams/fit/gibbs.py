@@ -17,7 +17,7 @@ from accams.engine.base import State
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
-from accams.fit.backfit import Settings, alternate
+from accams.fit.backfit import BackfitSettings, alternate
 from accams.fit.conditionals import (
     draw_inverse_gamma,
     draw_keys,
@@ -26,8 +26,8 @@ from accams.fit.conditionals import (
     log_inverse_gamma,
     log_normal,
 )  # fmt: skip
+from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
-from accams.fit.priors import Priors
 from accams.fit.visits import Visit, visit_of
 from accams.model.stencils import Labels
 
@@ -43,31 +43,31 @@ class Chain:
     ----------
     state : State
         With no stencils; `continue_from` takes over those of another chain.
-    priors : Priors
+    hyper : Hyperparameters
     number : int
         Which chain; part of the key of its random numbers.
     sigma2 : float
-        Noise variance to begin with; held unless the priors sample it.
+        Noise variance to begin with; held unless it is sampled.
     tau2 : float
         Variance of templates to begin with where it is sampled.
     """
 
-    def __init__(self, state: State, priors: Priors, number: int, sigma2: float, tau2: float = 1.0) -> None:
-        if priors.sampler == "collapsed" and not state.engine.in_turn:
+    def __init__(self, state: State, hyper: Hyperparameters, number: int, sigma2: float, tau2: float = 1.0) -> None:
+        if hyper.sampler == "collapsed" and not state.engine.in_turn:
             raise InputError(
                 f"engine={state.engine.name!r} has no collapsed sampler: use sampler='blocked' or engine='cpu'"
             )
         self.state = state
-        self.priors = priors
+        self.hyper = hyper
         self.number = number
         self.sigma2 = sigma2
-        self.tau2 = np.full(len(priors.shapes), tau2) if priors.tau2 is None else np.array(priors.tau2, float)
+        self.tau2 = np.full(len(hyper.shapes), tau2) if hyper.tau2 is None else np.array(hyper.tau2, float)
         self.effect_tau2 = np.full(2, tau2)
         self.normalise_rows = False
         self.counts: list[Counts] = []  # rows and columns per label, of each stencil
         self.sweep = 0
         self.moved = 0
-        self.visits = np.full((len(priors.shapes), len(Visit._fields)), np.nan)
+        self.visits = np.full((len(hyper.shapes), len(Visit._fields)), np.nan)
         self._mass = state.engine.observations.total_weight()
         self._key = (0, 0)
         self._open: list[tuple[int, int, Visited | None, float]] = []  # visits that were begun, not yet taken note of
@@ -78,9 +78,9 @@ class Chain:
         """Visit all stencils and draw all variances; False if `stop` said so between two stencils."""
         random = self._random()
         self._forget_moves()
-        if self.priors.continuous:
+        if self.hyper.continuous:
             self._draw_effects(random)
-        for stencil in range(len(self.priors.shapes)):
+        for stencil in range(len(self.hyper.shapes)):
             if stop():
                 self._collect()
                 return False
@@ -97,7 +97,7 @@ class Chain:
                 return False
             random = self._random()
             self._forget_moves()
-            if self.priors.continuous:
+            if self.hyper.continuous:
                 self._draw_effects(random)
             self.visit(stencil, random)
             self._collect()
@@ -109,13 +109,13 @@ class Chain:
         """Take one stencil out, draw its labels and template, put it back; `_collect` waits for what came out."""
         state = self.state
         new = stencil >= len(state.templates)
-        state.begin(stencil, self.priors.shapes[stencil])
+        state.begin(stencil, self.hyper.shapes[stencil])
         if new:
             self._begin(stencil)
             self.counts.append([_counts(state.labels[axis], state.k[axis]) for axis in (0, 1)])
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
-        updates = self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]
-        if self.priors.sampler == "blocked" and max(state.k) > 1:
+        updates = self.hyper.sub[min(self.sweep, len(self.hyper.sub) - 1)]
+        if self.hyper.sampler == "blocked" and max(state.k) > 1:
             state.visit(self._blocked_visit(T, stencil, updates, random))
             found = None
         else:
@@ -125,12 +125,12 @@ class Chain:
     def _visit_in_turn(self, T: Template, new: bool, stencil: int, updates: int, random: Random) -> Visited:
         """A visit of the collapsed sampler, or to a stencil of one block, update by update."""
         state, counts, moved, tables = self.state, self.counts[stencil], [0, 0], None
-        if max(state.k) == 1 and not self.priors.growing:  # nothing to label, but a template to draw
+        if max(state.k) == 1 and not self.hyper.growing:  # nothing to label, but a template to draw
             tables = state.tables(0)
             T = T if new else self._template(tables, stencil, random)
         for sub in range(updates):
             for axis in (0, 1):
-                if state.k[axis] > 1 or self.priors.growing:
+                if state.k[axis] > 1 or self.hyper.growing:
                     tables = state.update(axis, self._collapsed(axis, stencil, sub), tables)
                     counts[axis] = tables.counts
                     moved[axis] += tables.moved
@@ -149,20 +149,20 @@ class Chain:
             self.moved += sum(each.moved)
             changed = [x / (updates * size) for x, size in zip(each.moved, self.state.shape, strict=True)]
             self.visits[stencil] = visit_of(each.counts, changed, each.gain * scale)
-            if self.priors.tau2 is None:
+            if self.hyper.tau2 is None:
                 self.tau2[stencil] = self._tau2_of(each, gamma)
         self._open = []
 
     def draw_noise(self, random: Random) -> None:
         """Row precisions given the residuals, then sigma^2 where it is sampled."""
-        priors = self.priors
-        if priors.row_noise is not None:
-            key = key_of(priors.seed, Purpose.ROW_WEIGHTS, self.number, self.sweep)
-            self.state.draw_row_weights(RowNoise(priors.row_noise, self.sigma2, key, self.normalise_rows))
-        if priors.sample_sigma:
-            shape = priors.eta[0] + self.state.engine.observations.n_observed / 2.0
-            scale = priors.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
-            self.sigma2 = draw_inverse_gamma(shape, scale, random, priors.sigma_max**2)
+        hyper = self.hyper
+        if hyper.row_noise is not None:
+            key = key_of(hyper.seed, Purpose.ROW_WEIGHTS, self.number, self.sweep)
+            self.state.draw_row_weights(RowNoise(hyper.row_noise, self.sigma2, key, self.normalise_rows))
+        if hyper.sample_sigma:
+            shape = hyper.eta[0] + self.state.engine.observations.n_observed / 2.0
+            scale = hyper.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
+            self.sigma2 = draw_inverse_gamma(shape, scale, random, hyper.sigma_max**2)
 
     # -- around it --------------------------------------------------------------------------------------------
 
@@ -195,24 +195,24 @@ class Chain:
 
     def log_joint(self) -> float:
         """Log density of data, labels, templates, effects, row precisions and variances together."""
-        state, priors = self.state, self.priors
+        state, hyper = self.state, self.hyper
         cells, error = state.engine.observations.n_observed, state.squared_error(row_weighted=True)
         total = -0.5 * (cells * np.log(2.0 * np.pi * self.sigma2) + error / self.sigma2)
-        if priors.sample_sigma:
-            total += log_inverse_gamma(self.sigma2, *priors.eta)
+        if hyper.sample_sigma:
+            total += log_inverse_gamma(self.sigma2, *hyper.eta)
         for stencil, (T, counts) in enumerate(zip(state.templates, self.counts, strict=True)):
             values = T * state.engine.grid.step
-            if priors.sampler == "collapsed":
+            if hyper.sampler == "collapsed":
                 values = values[np.ix_(counts[0] > 0, counts[1] > 0)]
             total += log_normal(values, self.tau2[stencil])
-            total += sum(priors.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
-            if priors.tau2 is None:
-                total += log_inverse_gamma(self.tau2[stencil], *priors.gamma)
+            total += sum(hyper.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
+            if hyper.tau2 is None:
+                total += log_inverse_gamma(self.tau2[stencil], *hyper.gamma)
         for each, tau2 in zip(state.effects, self.effect_tau2, strict=True):
             if each is not None:
-                total += log_normal(each * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *priors.gamma)
-        if priors.row_noise is not None:
-            w, nu = self.row_weights(), priors.row_noise / 2.0
+                total += log_normal(each * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *hyper.gamma)
+        if hyper.row_noise is not None:
+            w, nu = self.row_weights(), hyper.row_noise / 2.0
             total += 0.5 * float(state.engine.observations.row_counts @ np.log(w))
             total += float(np.sum((nu - 1.0) * np.log(w) - nu * w)) + len(w) * (nu * np.log(nu) - gammaln(nu))
         return float(total)
@@ -241,11 +241,11 @@ class Chain:
         """Log prior weight of every label for every row, given the labels of all other rows."""
         counts = self.counts[stencil][0]
         others = counts - (np.arange(len(counts)) == labels[:, None])
-        weights = others + self.priors.concentration(stencil, 0)
-        if self.priors.label_prior == "crp":
+        weights = others + self.hyper.concentration(stencil, 0)
+        if self.hyper.label_prior == "crp":
             first = np.argmin(others > 0, axis=1)[:, None]  # of the empty clusters one is open
             opened = (np.arange(len(counts)) == first) & (others == 0)
-            weights = np.where(opened, self.priors.concentration(stencil, 0), others)
+            weights = np.where(opened, self.hyper.concentration(stencil, 0), others)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(weights))
 
@@ -259,21 +259,21 @@ class Chain:
 
     def _random(self) -> Random:
         """The random numbers of a sweep; those of labels are keyed apart, for the kernels."""
-        self._key = key_of(self.priors.seed, Purpose.LABELS, self.number, self.sweep)
-        return generator(self.priors.seed, Purpose.SWEEP, self.number, self.sweep)
+        self._key = key_of(self.hyper.seed, Purpose.LABELS, self.number, self.sweep)
+        return generator(self.hyper.seed, Purpose.SWEEP, self.number, self.sweep)
 
     def _begin(self, stencil: int) -> None:
         """First labels of a stencil: by ACCAMS on the residual, or from the prior."""
-        state, priors = self.state, self.priors
-        start = generator(priors.seed, Purpose.START, self.number, stencil)
-        if priors.start == "accams":
+        state, hyper = self.state, self.hyper
+        start = generator(hyper.seed, Purpose.START, self.number, stencil)
+        if hyper.start == "accams":
             state.seed(0, "k-means++", start)
             state.cluster(1, "k-means++", start, 2)
-            alternate(state, Settings([state.k], max_iter=10), first=1)
+            alternate(state, BackfitSettings([state.k], max_iter=10), first=1)
         else:
             for axis in (0, 1):
-                crp, k = priors.label_prior == "crp", state.k[axis]
-                weight = priors.concentration(stencil, axis)
+                crp, k = hyper.label_prior == "crp", state.k[axis]
+                weight = hyper.concentration(stencil, axis)
                 state.set_labels(axis, draw_prior_labels(state.shape[axis], k, weight, crp, start))
 
     def _template(self, tables: Tables, stencil: int, random: Random) -> Template:
@@ -282,7 +282,7 @@ class Chain:
 
     def _blocked_visit(self, T: Template, stencil: int, updates: int, random: Random) -> BlockedVisit:
         """All that the engine needs for a visit; the keys of its random numbers do not depend on what comes out."""
-        state, priors = self.state, self.priors
+        state, hyper = self.state, self.hyper
         unit, step = state.weight_unit, state.engine.grid.step
         axes = [axis for axis in (0, 1) if state.k[axis] > 1]
         keys = iter(draw_keys(random, 2 * updates * len(axes)))
@@ -293,15 +293,15 @@ class Chain:
         )
         return BlockedVisit(
             T, self.counts[stencil], self.tau2[stencil] * unit / self.sigma2, float(np.sqrt(self.tau2[stencil])) / step,
-            unit * step**2 / self.sigma2, (priors.concentration(stencil, 0), priors.concentration(stencil, 1)), planned,
+            unit * step**2 / self.sigma2, (hyper.concentration(stencil, 0), hyper.concentration(stencil, 1)), planned,
         )  # fmt: skip
 
     def _collapsed(self, axis: int, stencil: int, sub: int) -> Collapsed:
-        priors, unit = self.priors, self.state.weight_unit
+        hyper, unit = self.hyper, self.state.weight_unit
         kappa = self.tau2[stencil] * unit / self.sigma2
         rho = 0.5 * kappa * (unit * self.state.engine.grid.step**2 / self.sigma2)
-        key, crp = self._label_key(stencil, sub, axis), priors.label_prior == "crp"
-        return Collapsed(kappa, rho, priors.concentration(stencil, axis), crp, key, priors.growing)
+        key, crp = self._label_key(stencil, sub, axis), hyper.label_prior == "crp"
+        return Collapsed(kappa, rho, hyper.concentration(stencil, axis), crp, key, hyper.growing)
 
     def _label_key(self, stencil: int, sub: int, axis: int) -> Key:
         return self._key[0], self._key[1] + (stencil * MOST_SUB + sub) * 2 + axis
@@ -311,26 +311,26 @@ class Chain:
 
         The collapsed sampler has only the blocks of occupied clusters, and is done already.
         """
-        if self.priors.tau2 is not None:
+        if self.hyper.tau2 is not None:
             return 0.0
         size = self.state.k[0] * self.state.k[1]
-        if self.priors.sampler == "collapsed":
+        if self.hyper.sampler == "collapsed":
             rows, cols = (int(np.count_nonzero(each)) for each in self.counts[stencil])
             size = rows * cols
-        return float(random.standard_gamma(self.priors.gamma[0] + size / 2.0))
+        return float(random.standard_gamma(self.hyper.gamma[0] + size / 2.0))
 
     def _tau2_of(self, visited: Visited, gamma: float) -> float:
         """tau^2 of one stencil, which is inverse gamma given its template."""
         values = visited.T * self.state.engine.grid.step
-        if self.priors.sampler == "collapsed":
+        if self.hyper.sampler == "collapsed":
             values = values[np.ix_(visited.counts[0] > 0, visited.counts[1] > 0)]
-        return float((self.priors.gamma[1] + float(np.square(values).sum()) / 2.0) / gamma)
+        return float((self.hyper.gamma[1] + float(np.square(values).sum()) / 2.0) / gamma)
 
     def _draw_effects(self, random: Random) -> None:
         """Effects of rows and columns, each followed by their variance."""
-        state, priors, (shape, scale) = self.state, self.priors, self.priors.gamma
+        state, hyper, (shape, scale) = self.state, self.hyper, self.hyper.gamma
         for axis in (0, 1):
-            key = key_of(priors.seed, Purpose.EFFECTS, self.number, self.sweep, axis)
+            key = key_of(hyper.seed, Purpose.EFFECTS, self.number, self.sweep, axis)
             tau2 = self.effect_tau2[axis]
             rule = Effects(tau2 * state.weight_unit / self.sigma2, np.sqrt(tau2) / state.engine.grid.step, key)
             squares = state.draw_effects(axis, rule)

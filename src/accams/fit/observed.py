@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accams.engine.base import Engine, State
 from accams.engine.rules import Nearest, Template
-from accams.fit.backfit import Settings, best_template
+from accams.fit.backfit import BackfitSettings, best_template
 from accams.fit.price import code_bits, in_steps, stencil_bits
 from accams.fit.refit import refit
 from accams.fit.search import Unseen
@@ -34,7 +34,7 @@ class Observed:
     """
 
     def __init__(self, engine: Engine, model: StencilSum, shrinkage: float = 0.0) -> None:
-        self.engine, self.settings = engine, Settings([], shrinkage=shrinkage)
+        self.engine, self.settings = engine, BackfitSettings([], shrinkage=shrinkage)
         self.fixed: list[tuple[NDArray[np.float32], float]] | None = None  # templates in whole steps, if they are
         self._unit = engine.grid.step**2 * engine.grid.weight_step  # what one squared tick stands for
         self._without = engine.new_state().squared_error()

@@ -28,7 +28,7 @@ LOOK_BACK = 0.8
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """How long to run and what to keep.
 
     Attributes
@@ -105,7 +105,7 @@ class Sweep:
 
 
 @dataclass
-class Watched:
+class RunningValidation:
     """Cells whose prediction is followed, and what is known of them."""
 
     running: Running
@@ -132,16 +132,16 @@ class Run:
     probes : Running
     asked : Running or None
         The cells that the user wants predicted.
-    validation : Watched or None
+    validation : RunningValidation or None
     """
 
     chains: Chains
-    plan: Plan
+    plan: RunPlan
     scale: float
     probes: Running
     keeper: Keeper
     asked: Running | None = None
-    validation: Watched | None = None
+    validation: RunningValidation | None = None
     sweep: int = 0
     traces: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
     past: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Run:
         plan, chains = self.plan, self.chains
         hold = self.sweep < (HOLD if plan.n_burn_in is None else plan.n_burn_in)
         for chain in chains.chains:
-            chain.normalise_rows = hold and not chain.priors.sample_sigma
+            chain.normalise_rows = hold and not chain.hyper.sample_sigma
         if plan.visits is None:
             chains.run_sweep()
         else:
@@ -201,7 +201,7 @@ class Run:
             self.traces.setdefault(name, []).append(value)
         watched = self.validation is not None and self.validation.running.blocks
         validation, of_draws = self._validate() if watched else (None, None)
-        labels = sum(chains[0].state.shape) * max(len(chains[0].priors.shapes), 1)
+        labels = sum(chains[0].state.shape) * max(len(chains[0].hyper.shapes), 1)
         change = self._check()
         return Sweep(
             "sampling",

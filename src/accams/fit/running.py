@@ -15,7 +15,7 @@ FIRST_INTERVAL = 3  # sweeps between draws, where the user does not say
 
 
 @dataclass
-class Block:
+class MeanBlock:
     """Sums over the sweeps [first, last) of all chains' predictions, and of their squares."""
 
     first: int
@@ -23,9 +23,9 @@ class Block:
     sums: Floats
     squares: Floats
 
-    def joined(self, after: Block) -> Block:
+    def joined(self, after: MeanBlock) -> MeanBlock:
         """This block and the one that follows."""
-        return Block(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
+        return MeanBlock(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Running:
     rows: NDArray[np.int64]
     cols: NDArray[np.int64]
     centre: float | None = None
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[MeanBlock] = field(default_factory=list)
     width: int = 1
 
     def add(self, sweep: int, predictions: Floats) -> None:
@@ -47,7 +47,7 @@ class Running:
         if self.centre is None:
             self.centre = float(predictions.mean()) if predictions.size else 0.0
         x = predictions - self.centre
-        new = Block(sweep, sweep + 1, x, x * x)
+        new = MeanBlock(sweep, sweep + 1, x, x * x)
         last = self.blocks[-1] if self.blocks else None
         if last is not None and last.last - last.first < self.width:
             self.blocks[-1] = last.joined(new)

@@ -16,7 +16,7 @@ Shape = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Priors:
+class Hyperparameters:
     """All that a chain needs to know beside the data, in the units of the data.
 
     Attributes
