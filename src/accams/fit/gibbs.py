@@ -1,8 +1,9 @@
-"""bACCAMS: one chain of the sampler.
+"""bACCAMS: one chain of the Gibbs sampler.
 
-A visit takes one stencil out of the residual, draws its labels and template, and puts it back; a sweep draws effects if
-there are any, visits all stencils, and then draws row precisions and variances (docs/architecture.md has the order).
-What is drawn from is in `accams.fit.conditionals`.
+A visit takes one stencil out of the residual, draws its labels and template, and puts it back. A sweep draws the
+continuous effects, visits all stencils, and draws row precisions and sigma^2. The collapsed sampler draws labels with
+the template integrated out (partial collapsing), which is valid only if the template is redrawn right after its labels,
+before tau^2, sigma^2 or another stencil is touched.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from accams.model.stencils import Labels
 
 Random = np.random.Generator
 Counts = list[NDArray[np.int64]]
-MOST_SUB = 1 << 20  # more label updates than any visit makes
+MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of stencils apart
 
 
 class Chain:
-    """A state and the variances that go with it.
+    """A state with its variances.
 
     Parameters
     ----------
     state : State
-        With no stencils; `continue_from` takes over those of another chain.
+        Without stencils; `continue_from` copies those of another chain.
     hyper : Hyperparameters
     number : int
-        Which chain; part of the key of its random numbers.
+        Index of the chain; part of the key of its random numbers.
     sigma2 : float
-        Noise variance to begin with; held unless it is sampled.
+        Noise variance; initial value if it is sampled.
     tau2 : float
-        Variance of templates to begin with where it is sampled.
+        Initial template variance, where it is sampled.
     """
 
     def __init__(self, state: State, hyper: Hyperparameters, number: int, sigma2: float, tau2: float = 1.0) -> None:
@@ -70,62 +71,56 @@ class Chain:
         self.visits = np.full((len(hyper.shapes), len(Visit._fields)), np.nan)
         self._mass = state.engine.observations.total_weight()
         self._key = (0, 0)
-        self._open: list[tuple[int, int, Visited | None, float]] = []  # visits that were begun, not yet taken note of
+        # visits not yet collected: stencil, label updates, result (None if the engine has it), gamma variable for tau^2
+        self._pending: list[tuple[int, int, Visited | None, float]] = []
 
-    # -- a sweep ----------------------------------------------------------------------------------------------
+    # -- sweeps -----------------------------------------------------------------------------------------------
 
     def run_sweep(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Visit all stencils and draw all variances; False if `stop` said so between two stencils."""
-        random = self._random()
-        self._forget_moves()
-        if self.hyper.continuous:
-            self._draw_effects(random)
+        """Visit all stencils and draw all variances; return False if `stop` ended the sweep between two stencils."""
+        random = self._begin_sweep()
         for stencil in range(len(self.hyper.shapes)):
             if stop():
                 self._collect()
                 return False
             self.visit(stencil, random)
-        self._collect()
-        self.draw_noise(random)
-        self.sweep += 1
+        self._end_sweep(random)
         return True
 
     def backfit(self, stencil: int, visits: int, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Fit one stencil to what the others leave, by so many visits, and leave it at that; False if stopped."""
+        """Fit one stencil to the residual of the others in sweeps that visit it alone; return False if stopped."""
         for _ in range(visits):
             if stop():
                 return False
-            random = self._random()
-            self._forget_moves()
-            if self.hyper.continuous:
-                self._draw_effects(random)
+            random = self._begin_sweep()
             self.visit(stencil, random)
-            self._collect()
-            self.draw_noise(random)
-            self.sweep += 1
+            self._end_sweep(random)
         return True
 
     def visit(self, stencil: int, random: Random) -> None:
-        """Take one stencil out, draw its labels and template, put it back; `_collect` waits for what came out."""
+        """Take one stencil out, draw its labels and template, and put it back.
+
+        The engine may return before a blocked visit is done: `_collect` waits for the results of a sweep.
+        """
         state = self.state
         new = stencil >= len(state.templates)
         state.begin(stencil, self.hyper.shapes[stencil])
         if new:
-            self._begin(stencil)
+            self._initialise(stencil)
             self.counts.append([_counts(state.labels[axis], state.k[axis]) for axis in (0, 1)])
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
         updates = self.hyper.sub[min(self.sweep, len(self.hyper.sub) - 1)]
         if self.hyper.sampler == "blocked" and max(state.k) > 1:
             state.visit(self._blocked_visit(T, stencil, updates, random))
-            found = None
+            result = None
         else:
-            found = self._visit_in_turn(T, new, stencil, updates, random)
-        self._open.append((stencil, updates, found, self._tau_gamma(stencil, random)))
+            result = self._collapsed_visit(T, new, stencil, updates, random)
+        self._pending.append((stencil, updates, result, self._tau_gamma(stencil, random)))
 
-    def _visit_in_turn(self, T: Template, new: bool, stencil: int, updates: int, random: Random) -> Visited:
-        """A visit of the collapsed sampler, or to a stencil of one block, update by update."""
+    def _collapsed_visit(self, T: Template, new: bool, stencil: int, updates: int, random: Random) -> Visited:
+        """Make a visit of the collapsed sampler, or to a stencil of one block, where no label is drawn."""
         state, counts, moved, tables = self.state, self.counts[stencil], [0, 0], None
-        if max(state.k) == 1 and not self.hyper.growing:  # nothing to label, but a template to draw
+        if max(state.k) == 1 and not self.hyper.growing:  # no labels, but a template to draw
             tables = state.tables(0)
             T = T if new else self._template(tables, stencil, random)
         for sub in range(updates):
@@ -140,21 +135,21 @@ class Chain:
         return Visited(T, counts, (moved[0], moved[1]), gain_of(tables, T))
 
     def _collect(self) -> None:
-        """Take note of what came out of all visits since the last time."""
-        told = iter(self.state.visited())
+        """Wait for the pending visits and record their results."""
+        results = iter(self.state.visited())
         scale = self.state.weight_unit * self.state.engine.grid.step**2 / self._mass
-        for stencil, updates, found, gamma in self._open:
-            each = found or next(told)
-            self.counts[stencil] = each.counts
-            self.moved += sum(each.moved)
-            changed = [x / (updates * size) for x, size in zip(each.moved, self.state.shape, strict=True)]
-            self.visits[stencil] = visit_of(each.counts, changed, each.gain * scale)
+        for stencil, updates, result, gamma in self._pending:
+            visited = result or next(results)
+            self.counts[stencil] = visited.counts
+            self.moved += sum(visited.moved)
+            changed = [x / (updates * size) for x, size in zip(visited.moved, self.state.shape, strict=True)]
+            self.visits[stencil] = visit_of(visited.counts, changed, visited.gain * scale)
             if self.hyper.tau2 is None:
-                self.tau2[stencil] = self._tau2_of(each, gamma)
-        self._open = []
+                self.tau2[stencil] = self._tau2_of(visited, gamma)
+        self._pending = []
 
     def draw_noise(self, random: Random) -> None:
-        """Row precisions given the residuals, then sigma^2 where it is sampled."""
+        """Draw row precisions given the residuals, then sigma^2 ~ IG(eta_a + E/2, eta_b + sum(omega r^2)/2)."""
         hyper = self.hyper
         if hyper.row_noise is not None:
             key = key_of(hyper.seed, Purpose.ROW_WEIGHTS, self.number, self.sweep)
@@ -164,53 +159,67 @@ class Chain:
             scale = hyper.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
             self.sigma2 = draw_inverse_gamma(shape, scale, random, hyper.sigma_max**2)
 
-    # -- around it --------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------
 
     def row_weights(self) -> NDArray[np.float64]:
-        """The precision of every row."""
+        """Return the precision w_i of every row."""
         weights = self.state.row_weights
         return np.ones(self.state.shape[0]) if weights is None else np.asarray(weights * self.state.engine.row_step)
 
+    @property
+    def n_labels(self) -> int:
+        """Return the number of row and column labels of all stencils (at least of one)."""
+        return sum(self.state.shape) * max(len(self.hyper.shapes), 1)
+
+    def occupied(self) -> float:
+        """Return the number of occupied row and column clusters per stencil."""
+        used = sum(int(np.count_nonzero(counts)) for both in self.counts for counts in both)
+        return used / max(len(self.state.templates), 1)
+
+    def mean_squared_error(self) -> float:
+        """Return the mean squared error of the current draw on the training data."""
+        return max(self.state.squared_error(), 0.0) / self._mass
+
     def recount(self) -> None:
-        """Count the labels of all stencils anew."""
+        """Recount the labels of all stencils."""
         state = self.state
         labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
         self.counts = [[_counts(c, T.shape[0]), _counts(d, T.shape[1])] for T, c, d in labels]
 
     def continue_from(self, other: Chain) -> None:
-        """Begin with the stencils, variances and row weights of a chain that was fitted to other observations.
+        """Copy the stencils, variances and row weights of a chain that was fitted to other observations.
 
-        The random numbers continue where that chain's end.
+        Random numbers continue where those of the other chain end.
         """
-        mine, theirs, grid = self.state, other.state, self.state.engine.grid
-        ratio = theirs.engine.grid.step / grid.step
-        templates = [grid.template(T.astype(np.float64) * ratio) for T in theirs.templates]
-        effects = [None if each is None else np.rint(each * ratio).astype(np.int32) for each in theirs.effects]
-        mine.restore(templates, theirs.row_labels, theirs.col_labels, effects)
+        source, grid = other.state, self.state.engine.grid
+        ratio = source.engine.grid.step / grid.step
+        templates = [grid.template(T.astype(np.float64) * ratio) for T in source.templates]
+        effects = [None if e is None else np.rint(e * ratio).astype(np.int32) for e in source.effects]
+        self.state.restore(templates, source.row_labels, source.col_labels, effects)
         self.recount()
-        if theirs.row_weights is not None:
-            mine.set_row_weights(other.row_weights())
+        if source.row_weights is not None:
+            self.state.set_row_weights(other.row_weights())
         self.sigma2, self.tau2, self.effect_tau2 = other.sigma2, other.tau2.copy(), other.effect_tau2.copy()
         self.sweep = other.sweep
 
     def log_joint(self) -> float:
-        """Log density of data, labels, templates, effects, row precisions and variances together."""
+        """Return the log density of data, labels, templates, effects, row precisions and variances.
+
+        Constants that the conditionals drop are included, because sigma^2 and tau^2 change between sweeps.
+        """
         state, hyper = self.state, self.hyper
         cells, error = state.engine.observations.n_observed, state.squared_error(row_weighted=True)
         total = -0.5 * (cells * np.log(2.0 * np.pi * self.sigma2) + error / self.sigma2)
         if hyper.sample_sigma:
             total += log_inverse_gamma(self.sigma2, *hyper.eta)
         for stencil, (T, counts) in enumerate(zip(state.templates, self.counts, strict=True)):
-            values = T * state.engine.grid.step
-            if hyper.sampler == "collapsed":
-                values = values[np.ix_(counts[0] > 0, counts[1] > 0)]
-            total += log_normal(values, self.tau2[stencil])
+            total += log_normal(self._instantiated(T, counts), self.tau2[stencil])
             total += sum(hyper.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
             if hyper.tau2 is None:
                 total += log_inverse_gamma(self.tau2[stencil], *hyper.gamma)
-        for each, tau2 in zip(state.effects, self.effect_tau2, strict=True):
-            if each is not None:
-                total += log_normal(each * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *hyper.gamma)
+        for effects, tau2 in zip(state.effects, self.effect_tau2, strict=True):
+            if effects is not None:
+                total += log_normal(effects * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *hyper.gamma)
         if hyper.row_noise is not None:
             w, nu = self.row_weights(), hyper.row_noise / 2.0
             total += 0.5 * float(state.engine.observations.row_counts @ np.log(w))
@@ -218,9 +227,10 @@ class Chain:
         return float(total)
 
     def row_shares(self) -> NDArray[np.uint8]:
-        """Probabilities of every row's labels given all else, in 255ths, stencil after stencil.
+        """Return the conditional probabilities of every row's labels, in 255ths, for all stencils side by side.
 
-        Each stencil has one more column: the average row, which is all that is known of rows without observations.
+        Each stencil has an additional column for the average row, which takes all probability of rows without
+        observations; the additional last row stands for rows that are not in the data.
         """
         state, parts = self.state, list[NDArray[np.float64]]()
         unseen = state.engine.observations.empty(0)
@@ -238,32 +248,37 @@ class Chain:
         return np.rint(255.0 * np.append(np.concatenate(parts, axis=1), last[None], axis=0)).astype(np.uint8)
 
     def _log_weights_without(self, stencil: int, labels: Labels) -> NDArray[np.float64]:
-        """Log prior weight of every label for every row, given the labels of all other rows."""
+        """Return the log prior weight of every label for every row, given the labels of all other rows."""
         counts = self.counts[stencil][0]
         others = counts - (np.arange(len(counts)) == labels[:, None])
         weights = others + self.hyper.concentration(stencil, 0)
         if self.hyper.label_prior == "crp":
-            first = np.argmin(others > 0, axis=1)[:, None]  # of the empty clusters one is open
+            first = np.argmin(others > 0, axis=1)[:, None]  # only one of the empty clusters can be opened
             opened = (np.arange(len(counts)) == first) & (others == 0)
             weights = np.where(opened, self.hyper.concentration(stencil, 0), others)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(weights))
 
-    # -- its parts --------------------------------------------------------------------------------------------
+    # -- parts of a sweep -------------------------------------------------------------------------------------
 
-    def _forget_moves(self) -> None:
-        """No label has moved yet in this sweep."""
+    def _begin_sweep(self) -> Random:
+        """Reset the counts of changed labels, draw effects, and return the generator of this sweep."""
         self.moved = 0
         moves = slice(Visit._fields.index("row_changed"), Visit._fields.index("col_changed") + 1)
         self.visits[: len(self.state.templates), moves] = 0.0
+        self._key = key_of(self.hyper.seed, Purpose.LABELS, self.number, self.sweep)  # of the label kernels
+        random = generator(self.hyper.seed, Purpose.SWEEP, self.number, self.sweep)
+        if self.hyper.continuous:
+            self._draw_effects(random)
+        return random
 
-    def _random(self) -> Random:
-        """The random numbers of a sweep; those of labels are keyed apart, for the kernels."""
-        self._key = key_of(self.hyper.seed, Purpose.LABELS, self.number, self.sweep)
-        return generator(self.hyper.seed, Purpose.SWEEP, self.number, self.sweep)
+    def _end_sweep(self, random: Random) -> None:
+        self._collect()
+        self.draw_noise(random)
+        self.sweep += 1
 
-    def _begin(self, stencil: int) -> None:
-        """First labels of a stencil: by ACCAMS on the residual, or from the prior."""
+    def _initialise(self, stencil: int) -> None:
+        """Set the first labels of a stencil: by ACCAMS on the residual, or from the prior."""
         state, hyper = self.state, self.hyper
         start = generator(hyper.seed, Purpose.START, self.number, stencil)
         if hyper.start == "accams":
@@ -281,7 +296,7 @@ class Chain:
         return draw_template(tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random)
 
     def _blocked_visit(self, T: Template, stencil: int, updates: int, random: Random) -> BlockedVisit:
-        """All that the engine needs for a visit; the keys of its random numbers do not depend on what comes out."""
+        """Return the record of a blocked visit; its keys do not depend on its results, so the engine need not ask."""
         state, hyper = self.state, self.hyper
         unit, step = state.weight_unit, state.engine.grid.step
         axes = [axis for axis in (0, 1) if state.k[axis] > 1]
@@ -307,27 +322,30 @@ class Chain:
         return self._key[0], self._key[1] + (stencil * MOST_SUB + sub) * 2 + axis
 
     def _tau_gamma(self, stencil: int, random: Random) -> float:
-        """The gamma variable that will give tau^2 of a stencil; its shape is known before the visit is done.
+        """Draw the gamma variable from which `_tau2_of` makes tau^2 ~ IG(gamma_a + K/2, gamma_b + sum(T^2)/2).
 
-        The collapsed sampler has only the blocks of occupied clusters, and is done already.
+        Its shape is known before a blocked visit is done: K, the number of instantiated template entries, is
+        k_rows * k_cols. Collapsed visits are done by now; there K counts the blocks of occupied clusters.
         """
         if self.hyper.tau2 is not None:
             return 0.0
         size = self.state.k[0] * self.state.k[1]
         if self.hyper.sampler == "collapsed":
-            rows, cols = (int(np.count_nonzero(each)) for each in self.counts[stencil])
+            rows, cols = (int(np.count_nonzero(counts)) for counts in self.counts[stencil])
             size = rows * cols
         return float(random.standard_gamma(self.hyper.gamma[0] + size / 2.0))
 
     def _tau2_of(self, visited: Visited, gamma: float) -> float:
-        """tau^2 of one stencil, which is inverse gamma given its template."""
-        values = visited.T * self.state.engine.grid.step
-        if self.hyper.sampler == "collapsed":
-            values = values[np.ix_(visited.counts[0] > 0, visited.counts[1] > 0)]
+        values = self._instantiated(visited.T, visited.counts)
         return float((self.hyper.gamma[1] + float(np.square(values).sum()) / 2.0) / gamma)
 
+    def _instantiated(self, T: Template, counts: Counts) -> NDArray[np.floating]:
+        """Return the template entries that are part of the state: with the collapsed sampler, of occupied blocks."""
+        values = T * self.state.engine.grid.step
+        return values[np.ix_(counts[0] > 0, counts[1] > 0)] if self.hyper.sampler == "collapsed" else values
+
     def _draw_effects(self, random: Random) -> None:
-        """Effects of rows and columns, each followed by their variance."""
+        """Draw the effects of rows and of columns, each followed by its variance."""
         state, hyper, (shape, scale) = self.state, self.hyper, self.hyper.gamma
         for axis in (0, 1):
             key = key_of(hyper.seed, Purpose.EFFECTS, self.number, self.sweep, axis)
