@@ -45,10 +45,8 @@ class Step:
     ----------
     sweep : int
         0 for the first fit of the stencils, then the number of the relearning pass.
-    stencil : int
-        Index of the stencil just fitted.
-    n_stencils : int
-        Number of stencils planned.
+    stencil, n_stencils : int
+        Index of the stencil just fitted, and number of stencils planned.
     rmse : float
         Training error including this stencil.
     iterations : int

@@ -148,16 +148,15 @@ def begin(
 
 def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> BayesianFit:
     """Return the result of a run."""
-    burn_in, engine = state.plan.burn_in(state.sweep), state.chains.engine
+    burn_in, engine, obs = state.plan.burn_in(state.sweep), state.chains.engine, state.chains.engine.observations
     draws = state.draws()
     first = min(burn_in, max(len(state.history) - 1, 0))
     traces = {name: np.stack(values[first:], axis=1) for name, values in state.traces.items()}
     sigma = float(np.sqrt(np.mean(traces["sigma"] ** 2))) if traces else float(np.sqrt(state.chains.chains[0].sigma2))
     probes = np.column_stack([state.probes.rows, state.probes.cols])[:N_TRACED]
-    posterior = Posterior(engine.observations.shape, tuple(draws), sigma, traces, probes)
+    posterior = Posterior(obs.shape, tuple(draws), sigma, traces, probes)
     if calibration is not None:
         posterior = replace(posterior, noise=calibration.predictive_noise(posterior))
-    obs = engine.observations
     stencils = next(d for d in reversed(draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
     asked = None
     if state.asked is not None:

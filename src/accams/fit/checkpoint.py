@@ -194,11 +194,8 @@ def _pack_running(name: str, running: Running, tensors: Tensors) -> dict[str, An
     if running.blocks:
         tensors[f"{name}.sums"] = np.stack([block.sums for block in running.blocks])
         tensors[f"{name}.squares"] = np.stack([block.squares for block in running.blocks])
-    return {
-        "width": running.width,
-        "centre": running.centre,
-        "blocks": [[block.first, block.last] for block in running.blocks],
-    }
+    blocks = [[block.first, block.last] for block in running.blocks]
+    return {"width": running.width, "centre": running.centre, "blocks": blocks}
 
 
 def _restore_running(name: str, running: Running, about: dict[str, Any], tensors: Tensors) -> None:

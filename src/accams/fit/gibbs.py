@@ -107,7 +107,7 @@ class Chain:
         state.begin(stencil, self.hyper.shapes[stencil])
         if new:
             self._initialise(stencil)
-            self.counts.append([_counts(state.labels[axis], state.k[axis]) for axis in (0, 1)])
+            self.counts.append([np.bincount(state.labels[axis], minlength=state.k[axis]) for axis in (0, 1)])
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
         updates = self.hyper.sub[min(self.sweep, len(self.hyper.sub) - 1)]
         if self.hyper.sampler == "blocked" and max(state.k) > 1:
@@ -184,7 +184,7 @@ class Chain:
         """Recount the labels of all stencils."""
         state = self.state
         labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
-        self.counts = [[_counts(c, T.shape[0]), _counts(d, T.shape[1])] for T, c, d in labels]
+        self.counts = [[np.bincount(c, None, T.shape[0]), np.bincount(d, None, T.shape[1])] for T, c, d in labels]
 
     def continue_from(self, other: Chain) -> None:
         """Copy the stencils, variances and row weights of a chain that was fitted to other observations.
@@ -353,7 +353,3 @@ class Chain:
             rule = Effects(tau2 * state.weight_unit / self.sigma2, np.sqrt(tau2) / state.engine.grid.step, key)
             squares = state.draw_effects(axis, rule)
             self.effect_tau2[axis] = draw_inverse_gamma(shape + state.shape[axis] / 2.0, scale + squares / 2.0, random)
-
-
-def _counts(labels: Labels, k: int) -> NDArray[np.int64]:
-    return np.bincount(labels, minlength=k)

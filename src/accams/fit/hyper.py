@@ -21,31 +21,19 @@ class Hyperparameters:
 
     Attributes
     ----------
-    shapes : sequence of (k_rows, k_cols)
-        One per stencil. With `growing`, only the initial size.
-    alpha, beta : sequence of float
-        Concentration of row and column labels, one per stencil.
-    sampler, label_prior : str
-        "blocked" with "dirichlet", or "collapsed" with "dirichlet" or "crp".
-    tau2 : sequence of float or None
-        Fixed template variance of each stencil; None samples it.
-    eta, gamma : (shape, scale)
-        Inverse gamma priors of sigma^2 and tau^2.
-    sigma_max : float
-        Upper bound of sigma.
-    sample_sigma : bool
-        Whether sigma^2 is sampled or fixed.
-    row_noise : float or None
-        Degrees of freedom nu of the row precisions w_i.
-    continuous : bool
-        Whether rows and columns have continuous effects of sampled variance.
-    growing : bool
-        Whether the number of clusters is unbounded (label prior "crp").
-    start : str
-        Initialisation of new stencils.
-    sub : sequence of int
-        Label updates per visit; sweep t makes sub[min(t, len(sub) - 1)].
-    seed : int
+    shapes : (k_rows, k_cols) of each stencil; with `growing`, only the initial sizes
+    alpha, beta : concentrations of row and column labels, one per stencil
+    sampler, label_prior : "blocked" with "dirichlet", or "collapsed" with "dirichlet" or "crp"
+    tau2 : fixed template variance of each stencil; None samples it
+    eta, gamma : (shape, scale) of the inverse gamma priors of sigma^2 and tau^2
+    sigma_max : upper bound of sigma
+    sample_sigma : whether sigma^2 is sampled or fixed
+    row_noise : degrees of freedom nu of the row precisions w_i, or None
+    continuous : whether rows and columns have continuous effects of sampled variance
+    growing : whether the number of clusters is unbounded (label prior "crp")
+    start : initialisation of new stencils
+    sub : label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
+    seed : seed of all random numbers
     """
 
     shapes: Sequence[Shape]

@@ -72,10 +72,8 @@ class Sweep:
     Attributes
     ----------
     phase : {"calibrating", "sampling"}
-    sweep : int
-        Number of this sweep, counted from 1.
-    n_sweeps : int or None
-        Number of sweeps planned or, where the run ends by convergence, currently expected.
+    sweep, n_sweeps : int, int or None
+        Number of this sweep, counted from 1; sweeps planned or, where the run ends by convergence, expected so far.
     rmse : float
         Training error of the current draws, averaged over chains.
     sigma : float
@@ -218,10 +216,8 @@ class Run:
             sigma=float(np.sqrt(np.mean(sigma**2))),
             occupied=float(np.mean(occupied)),
             moved=float(np.mean([chain.moved for chain in chains])) / chains[0].n_labels,
-            seconds=perf_counter() - self.began,
-            change=change,
-            validation_rmse=validation_rmse,
-            validation_rmse_draw=validation_rmse_draw,
+            seconds=perf_counter() - self.began, change=change,
+            validation_rmse=validation_rmse, validation_rmse_draw=validation_rmse_draw,
             visits=np.mean([chain.visits for chain in chains], axis=0),
         )  # fmt: skip
 
