@@ -69,7 +69,7 @@ def test_no_update_raises_the_penalised_error(draw):
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_the_best_template_is_the_best(draw):
-    """No neighbour on the grid is better, and what it explains is the fall of the penalised error."""
+    """No neighbour on the grid is better, and the explained error is the reduction of the penalised error."""
     name, kind = draw.draw(st.sampled_from(twins.ALL))
     data = twins.case(kind, (6, 5), draw.draw(st.integers(0, 99)))
     options = BackfitSettings(

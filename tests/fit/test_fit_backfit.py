@@ -1,4 +1,4 @@
-"""Sums of stencils: what is planted is found, relearning never hurts, watchers can stop it."""
+"""Backfitting: planted stencils are recovered, relearning never raises the error, watchers can stop it."""
 
 from __future__ import annotations
 

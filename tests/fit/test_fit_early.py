@@ -16,7 +16,7 @@ from accams.fit.keys import Purpose, generator, seed_of
 
 
 def searched(obs: Observations, shapes, patience: int, seed: int = 0, clip=None, **more):
-    """The watcher after a search, and the state that it watched."""
+    """Return the watcher after a fit, and the fitted state."""
     training, held_out = validation_split(obs, 0.1, seed)
     early = EarlyStopping(ValidationSet(held_out, clip), patience)
     state = make_engine(training, "cpu", len(shapes), 1).new_state()
@@ -131,7 +131,7 @@ def test_seeds():
     for kind in (np.random.default_rng, np.random.RandomState):
         assert seed_of(kind(3)) == seed_of(kind(3)) != seed_of(kind(4))
         random = kind(3)
-        assert seed_of(random) != seed_of(random)  # it moves on
+        assert seed_of(random) != seed_of(random)  # the generator advances
     for source in (None, np.random.default_rng(0), np.random.RandomState(0), 2**70):
         generator(seed_of(source), Purpose.SEEDING)
 

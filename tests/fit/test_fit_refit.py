@@ -22,14 +22,14 @@ def fitted(name: str, kind: str, shapes=((3, 2), (2, 4), (4, 1))):
 
 
 def system(state, data):
-    """Design matrix, weights and right side over all cells, missing ones with weight 0."""
+    """Return design matrix, weights and right side over all cells, missing ones with weight 0."""
     rows, cols = (x.ravel() for x in np.indices(state.shape))
     A = twins.design(rows, cols, state.row_labels, state.col_labels, [T.shape for T in state.templates])
     return A, data.W.ravel(), data.X.ravel() - state.engine.grid.offset
 
 
 def solution(A, w, y, shrinkage):
-    """Ridge by least squares on the stacked system; of the many solutions without penalty, the shortest."""
+    """Solve ridge regression by least squares on the stacked system; without penalty, the minimum-norm solution."""
     root = np.sqrt(w)[:, None]
     penalty = np.sqrt(shrinkage) * np.eye(A.shape[1])
     return np.linalg.lstsq(np.vstack([root * A, penalty]), np.concatenate([root[:, 0] * y, np.zeros(A.shape[1])]))[0]
@@ -45,7 +45,7 @@ def test_refit_is_the_least_squares_solution(name, kind, shrinkage):
     expected = A @ solution(A, w, y, shrinkage)
     got = state.stencils().dense().ravel() - state.engine.grid.offset
     np.testing.assert_allclose(got[w > 0], expected[w > 0], atol=1e-5)
-    if shrinkage:  # then it is unique, and so are all predictions
+    if shrinkage:  # then the solution is unique
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
@@ -101,7 +101,7 @@ def test_a_wide_and_a_narrow_stencil():
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), size=st.integers(1, 12), rank=st.integers(0, 12))
 def test_conjugate_gradients(seed, size, rank):
-    """Any positive semi-definite system that has a solution, singular ones and ones with empty lines too."""
+    """Any consistent positive semi-definite system, including singular ones and ones with zero rows."""
     rng = np.random.default_rng(seed)
     B = rng.normal(size=(rank, size)) * (rng.random(size) < 0.8)
     A = B.T @ B

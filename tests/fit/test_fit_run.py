@@ -1,4 +1,4 @@
-"""Runs of the sampler: when they end, what they report, and chains that go on with other observations."""
+"""Runs of the sampler: stopping rules, reports, and chains that continue with other observations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_most_sweeps_are_respected(tol):
 
 
 def test_the_change_that_is_reported():
-    """Of the running mean over the probes, between now and four fifths of the run, each without its first quarter."""
+    """Change of the running mean at the probes since four fifths of the run, each without its first quarter."""
     state, means = started(RunPlan()), []
     for _ in range(100):
         state.step()
@@ -66,11 +66,11 @@ def test_the_change_that_is_reported():
     expected = np.mean((mean_at(100) - mean_at(80)) ** 2) / state.scale
     assert state.history[-1].change == pytest.approx(expected, rel=0.3)  # blocks of two or four sweeps at 80
     assert [report.change for report in state.history[:19]] == [None] * 19  # nothing to compare with yet
-    assert len({report.change for report in state.history[90:99]}) == 1  # looked at every tenth sweep
+    assert len({report.change for report in state.history[90:99]}) == 1  # checked every tenth sweep
 
 
 def test_the_expected_end():
-    """If the mean goes on settling as one over the number of sweeps."""
+    """Extrapolated from a change inversely proportional to the number of sweeps."""
     state = started(RunPlan(tol=1e-3, most_sweeps=500))
     state.sweep = 100
     assert state._expected(None) is None
@@ -164,7 +164,7 @@ def test_watchers_can_end_a_run():
 
 
 def test_probes():
-    """Rows of some observations with columns of others: active ones come more often."""
+    """Rows of some observations with columns of others: active ones are more frequent."""
     observations = planted_stencils((200, 100), 1, 2, density=0.2, degrees="long-tailed").observations
     probes = make_probes(observations, 0, 3000)
     assert len(probes.rows) == len(probes.cols) == 3000
@@ -178,7 +178,7 @@ def test_probes():
 
 
 def test_row_weights_are_normalised_in_the_burn_in_alone():
-    """And only where sigma is held: else it is not a Gibbs step."""
+    """And only with a fixed sigma: otherwise it is not a Gibbs step."""
     hyper = replace(HYPER, row_noise=5.0)
     for sample_sigma, expected in ((False, [True] * 3 + [False] * 3), (True, [False] * 6)):
         state, seen = started(RunPlan(n_sweeps=6, n_burn_in=3), hyper=replace(hyper, sample_sigma=sample_sigma)), []
@@ -194,7 +194,7 @@ def test_row_weights_are_normalised_in_the_burn_in_alone():
 
 @pytest.mark.parametrize("kind", [{}, {"row_noise": 5.0}, {"continuous": True}, {"tau2": None}])
 def test_chains_continue_from_others(kind):
-    """The model, the variances and the row weights of chains that saw part of the data, now with all of it."""
+    """Model, variances and row weights are those of chains fitted to a part of the data; the data is all of it."""
     hyper = replace(HYPER, shapes=[(3, 2), (2, 2)], alpha=[1.0] * 2, beta=[1.0] * 2, tau2=[0.5] * 2)
     hyper, observations = replace(hyper, **kind), EASY.observations
     part = observations.select(np.arange(0, observations.nnz, 2))

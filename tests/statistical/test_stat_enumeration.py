@@ -1,4 +1,4 @@
-"""Chains against the posterior by enumeration: labels and model of tiny matrices, variances held."""
+"""Chains against the posterior by enumeration: labels and model of tiny matrices, with fixed variances."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ TWO_STENCILS = [
 
 
 def hyper_of(pair: tuple[str, str], settings: dict, **more) -> Hyperparameters:
-    """Hyperparameters with one of the three pairs of sampler and label prior."""
+    """Return hyperparameters with one of the three pairs of sampler and label prior."""
     return Hyperparameters(sampler=pair[0], label_prior=pair[1], **settings, **more)
 
 
 def p_value(draws: Draws, exact: Exact) -> float:
-    """Partitions of every side, pairs that are together, means of cells and of their squares, all in one."""
+    """Return the p-value of all partitions, pairs in one cluster, means of cells and of their squares."""
     out = []
     for stencil, sides in enumerate(exact.partitions):
         for side, every in enumerate(sides):
@@ -60,7 +60,7 @@ def p_value(draws: Draws, exact: Exact) -> float:
 
 
 def check(problem: Problem, hyper: Hyperparameters, sweeps: int = SWEEPS) -> None:
-    """A chain of this many sweeps agrees with the enumeration, and has mixed well enough for that to mean something."""
+    """Check that a chain agrees with the enumeration, and has mixed well enough for the test to have power."""
     draws = run(Chain(problem.state(len(hyper.shapes)), hyper, 0, SIGMA2), sweeps)
     assert effective_size(draws.cells).min() > sweeps / 12
     assert p_value(draws, problem.exact(hyper, SIGMA2)) > FALSE_ALARM
@@ -74,13 +74,13 @@ def test_one_stencil(kind, engine, row_weights, pair):
 
 @pytest.mark.parametrize(("kind", "engine", "row_weights", "pair"), TWO_STENCILS)
 def test_two_stencils(kind, engine, row_weights, pair):
-    """Told apart by their tau^2; likelihood from the dense covariance of all cells. False-alarm rate 1e-4."""
+    """Identified by their tau^2; likelihood from the dense covariance of all cells. False-alarm rate 1e-4."""
     check(Problem(kind, engine, row_weights, shape=(4, 3)), hyper_of(pair, TWO))
 
 
 @pytest.mark.parametrize(("engine", "settings"), [("cpu", ONE), ("dense", TWO)])
 def test_no_cap(engine, settings):
-    """The Chinese restaurant without a bound on its tables, from stencils of one block. False-alarm rate 1e-4."""
+    """CRP without a bound on the clusters, started from stencils of one block. False-alarm rate 1e-4."""
     shape = (4, 4) if settings is ONE else (3, 3)
     settings = {**settings, "shapes": [(1, 1)] * len(settings["tau2"])}
     check(Problem("complete", engine, shape=shape), hyper_of(CRP, settings, growing=True))
@@ -117,7 +117,7 @@ class Undivided(Hyperparameters):
 
 @pytest.mark.parametrize("pair", [BLOCKED, COLLAPSED])
 def test_it_has_teeth(pair):
-    """A wrong label prior, and the wrong stencil's tau^2, are found out."""
+    """A wrong label prior and swapped tau^2 are detected."""
     one, two = Problem("complete", "dense"), Problem("complete weighted", "cpu", True, (4, 3))
     wrong = Undivided(sampler=pair[0], label_prior=pair[1], **ONE)
     draws = run(Chain(one.state(1), wrong, 0, SIGMA2), SWEEPS)

@@ -1,4 +1,4 @@
-"""Geweke's joint-distribution test of whole sweeps, and proof that it has teeth."""
+"""Geweke's joint-distribution test of complete sweeps, and of sweeps with known errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VARIANCES = {"eta": (5.0, 5.0), "gamma": (5.0, 2.0), "sigma_max": 1.4, "sample_s
 
 
 def hyper_of(pair: tuple[str, str], settings: dict, **more) -> Hyperparameters:
-    """One of the three pairs, with everything sampled."""
+    """Return hyperparameters of one of the three pairs, with all variances sampled."""
     return Hyperparameters(sampler=pair[0], label_prior=pair[1], **settings, **VARIANCES, **more)
 
 
@@ -38,7 +38,7 @@ def test_continuous_effects(pair, engine):
     assert World(hyper, engine).p_value(STEPS) > FALSE_ALARM
 
 
-# -- wrong on purpose ----------------------------------------------------------------------------------------
+# -- known errors --------------------------------------------------------------------------------------------
 
 
 class SigmaWithoutHalves(Chain):
@@ -59,5 +59,5 @@ class TauCountsEmptyBlocks(Chain):
 
 @pytest.mark.parametrize(("wrong", "pair"), [(SigmaWithoutHalves, CRP), (TauCountsEmptyBlocks, COLLAPSED)])
 def test_it_has_teeth(wrong, pair):
-    """Chains that are wrong in a subtle way are found out."""
+    """Chains with a subtle error are detected."""
     assert World(hyper_of(pair, ONE), chain_class=wrong).p_value(STEPS) < FALSE_ALARM

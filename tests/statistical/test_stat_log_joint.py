@@ -1,4 +1,4 @@
-"""The log density that a chain reports, against scipy's densities term by term. Nothing here is left to chance."""
+"""The log joint density of a chain against scipy's densities, term by term (deterministic)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accams.fit.hyper import Hyperparameters
 
 
 def log_labels(labels: np.ndarray, k: int, alpha: float, kind: str) -> float:
-    """Of the partition (crp), or of one of the labelings that name it (dirichlet)."""
+    """Return the log probability of the partition (crp), or of one of its labelings (dirichlet)."""
     partition = canonical(labels)
     if kind == "crp":
         return log_crp(partition, alpha)
@@ -22,7 +22,7 @@ def log_labels(labels: np.ndarray, k: int, alpha: float, kind: str) -> float:
 
 
 def log_joint(world: World, X: np.ndarray, now: Parameters) -> float:
-    """Data, labels, templates, effects, row precisions and variances, up to a constant."""
+    """Return the log density of data and all parameters, up to a constant."""
     hyper, seen, normal = world.hyper, world.weights > 0.0, stats.norm.logpdf
     omega = (world.weights * now.row_weights[:, None])[seen]
     total = normal(X[seen], now.model()[seen], np.sqrt(now.sigma2 / omega)).sum()
@@ -41,7 +41,7 @@ def log_joint(world: World, X: np.ndarray, now: Parameters) -> float:
 
 @pytest.mark.parametrize(("sampler", "kind"), PAIRS)
 def test_log_joint(sampler, kind):
-    """Differs from sweep to sweep as the sum of all log densities does."""
+    """Differences between sweeps equal those of the sum of all log densities."""
     hyper = Hyperparameters(
         [(3, 2), (2, 3)], [1.5, 3.0], [2.0, 1.0], sampler, kind, eta=(5.0, 5.0), gamma=(6.0, 5.0), sample_sigma=True,
         row_noise=6.0, continuous=True,

@@ -24,7 +24,7 @@ BLOCKED, COLLAPSED, CRP = PAIRS
 
 
 def integrate(grid: np.ndarray, posteriors: list[Exact]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Probabilities of the variance on its grid (even in logarithms), and of the partitions of both sides."""
+    """Return probabilities of the variance on its grid (even in logarithms) and of the partitions of both sides."""
     prior = stats.invgamma(SHAPE, scale=SCALE).logpdf(grid) + np.log(grid)
     log_p = prior + [each.log_evidence for each in posteriors]
     p = np.exp(log_p - logsumexp(log_p))
@@ -33,14 +33,14 @@ def integrate(grid: np.ndarray, posteriors: list[Exact]) -> tuple[np.ndarray, li
 
 
 def quantiles(drawn: np.ndarray, grid: np.ndarray, p: np.ndarray) -> float:
-    """p-value that the variance is below nine of its quantiles as often as it should."""
+    """Return the p-value of the draws of the variance at nine of its quantiles."""
     edges, cdf = np.sqrt(grid[1:] * grid[:-1]), np.cumsum(p)
     places = np.searchsorted(cdf, LEVELS)
     return hotelling(drawn[:, None] <= edges[places], cdf[places])
 
 
 def p_value(drawn, labels, grid, posteriors: list[Exact]) -> float:
-    """The variance and the partitions of both sides, all in one."""
+    """Return the p-value of the variance and the partitions of both sides."""
     weights, sides = integrate(grid, posteriors)
     out = [quantiles(drawn, grid, weights)]
     for side, p in enumerate(sides):
@@ -58,7 +58,7 @@ def p_value(drawn, labels, grid, posteriors: list[Exact]) -> float:
     ],
 )
 def test_sigma2(kind, engine, row_weights, pair):
-    """Cut off at sigma_max^2 = 2.5, in the middle of it; row weights and labels with it. False-alarm rate 1e-4."""
+    """Truncated at sigma_max^2 = 2.5, inside the posterior; with row weights and labels. False-alarm rate 1e-4."""
     highest = 2.5
     problem = Problem(kind, engine, row_weights)
     hyper = Hyperparameters(

@@ -98,7 +98,7 @@ def backfit(state: State, settings: BackfitSettings, watch: Watcher | None = Non
 
 @contextmanager
 def all_or_nothing(state: State) -> Iterator[None]:
-    """On a keyboard interrupt, restore the stencils of `state` (but not its residual, which becomes invalid)."""
+    """Restore the stencils of `state` on a keyboard interrupt (but not its residual, which becomes invalid)."""
     before = [*state.templates], [*state.row_labels], [*state.col_labels]
     try:
         yield

@@ -161,10 +161,10 @@ class Mean:
     def _part(self, lines: NDArray[np.float32], size: int, transposed: bool) -> Floats:
         total = np.zeros((size, lines.shape[1]))
         for codes in self.sums:
-            own, other = (codes.cols, codes.rows) if transposed else (codes.rows, codes.cols)
+            lhs, rhs = (codes.cols, codes.rows) if transposed else (codes.rows, codes.cols)
             out = np.zeros((size, lines.shape[1]), np.float32)
             flat = codes.flat.astype(np.float32, copy=False)
-            add_stencil_products(own[:-1], other[:-1], flat, codes.starts, codes.widths, transposed, lines, out)
+            add_stencil_products(lhs[:-1], rhs[:-1], flat, codes.starts, codes.widths, transposed, lines, out)
             total += out
             total += codes.offset * lines.sum(axis=0)
             for effects, of_lines in ((codes.row_effects, transposed), (codes.col_effects, not transposed)):
