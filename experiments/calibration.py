@@ -54,7 +54,7 @@ def observations(name: str) -> Observations:
 def chains_at(training: Observations, sigma: float | str, row_noise: Any, n_stencils: int = 30) -> Chains:
     """Chains as `BayesianACCAMS` would make them, on one thread."""
     setup = setup_of(BayesianACCAMS(n_stencils, 10, noise=sigma, row_noise=row_noise), training, 0)
-    return Chains(training, "cpu", setup.priors, N_CHAINS, setup.sigma2, setup.tau2, 1)
+    return Chains(training, "cpu", setup.hyper, N_CHAINS, setup.sigma2, setup.tau2, 1)
 
 
 def entropy_of(chains: Chains) -> float:

@@ -19,7 +19,7 @@ from accams.engine.base import State
 from accams.engine.choose import make_engine
 from accams.engine.rules import Nearest
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors, Sampler
+from accams.fit.hyper import Hyperparameters, Sampler
 from common import machine, ratio, use_local_data
 
 K = 10
@@ -41,7 +41,7 @@ def chain_of(observations: Observations, sampler: Sampler, row_noise: float | No
     """A chain of two stencils that has made a few sweeps, on one thread."""
     state = random_state_of(observations, 1)
     both = [1.0, 1.0]
-    priors = Priors([(K, K)] * 2, both, both, sampler=sampler, tau2=[0.01, 0.01], row_noise=row_noise)
+    priors = Hyperparameters([(K, K)] * 2, both, both, sampler=sampler, tau2=[0.01, 0.01], row_noise=row_noise)
     chain = Chain(state, priors, 0, 0.5)
     chain.recount()
     for _ in range(3):

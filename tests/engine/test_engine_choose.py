@@ -16,7 +16,7 @@ from accams.engine.graph import GraphEngine
 from accams.engine.grid import Grid
 from accams.engine.rules import Nearest
 from accams.errors import InputError
-from accams.fit.backfit import Settings, best_template
+from accams.fit.backfit import BackfitSettings, best_template
 from accams.threads import Threads
 
 
@@ -132,7 +132,7 @@ def error_of(state, rule: Nearest, tables, T) -> float:
 @pytest.mark.parametrize(("rate", "shrinkage"), [(1.0, 0.0), (0.5, 2.0)])
 def test_empty_clusters_get_a_row_and_the_error_falls(name, kind, axis, rate, shrinkage):
     state = twins.case(kind).engine(name).new_state()
-    grid, options = state.engine.grid, Settings([(4, 5)], learning_rate=rate, shrinkage=shrinkage)
+    grid, options = state.engine.grid, BackfitSettings([(4, 5)], learning_rate=rate, shrinkage=shrinkage)
     state.begin(0, (4, 5))
     other = 1 - axis
     state.set_labels(other, np.arange(state.shape[other]) % state.k[other])
@@ -171,7 +171,7 @@ def test_equal_rows_leave_clusters_empty(name):
     state = twins.Case(Observations.from_dense(X), X, np.ones(X.shape)).engine(name).new_state()
     state.begin(0, (3, 6))
     state.set_labels(1, np.arange(6))
-    T = best_template(state.tables(0), state.engine.grid, Settings([]))[0]
+    T = best_template(state.tables(0), state.engine.grid, BackfitSettings([]))[0]
     tables = state.update(0, Nearest(T))
     assert tables.counts.tolist() == [8, 0, 0]
     assert tables.moved == 0
@@ -194,5 +194,5 @@ def test_sums_of_weights_and_residuals_fit_into_64_bits():
     state.begin(0, (1, 2))
     state.set_labels(1, np.repeat([0, 1], 512))
     grid = state.engine.grid
-    T = best_template(state.tables(0), grid, Settings([]))[0]
+    T = best_template(state.tables(0), grid, BackfitSettings([]))[0]
     np.testing.assert_allclose(grid.offset + T * grid.step, [[-1.0, 1.0]], atol=1e-5)

@@ -9,14 +9,16 @@ from scipy import sparse
 
 from accams.data.observations import Observations
 from accams.engine.grid import Grid
-from accams.fit.backfit import Settings, backfit
+from accams.fit.backfit import BackfitSettings, backfit
 from accams.fit.refit import refit
 from accams.threads import Threads
 
 inits = pytest.mark.parametrize("init", ["k-means++", "random"])
 
 
-def fitted(data: twins.Case, name: str, settings: Settings, grid: Grid | None = None, threads: Threads | None = None):
+def fitted(
+    data: twins.Case, name: str, settings: BackfitSettings, grid: Grid | None = None, threads: Threads | None = None
+):
     engine = data.engine(name, threads, grid)
     try:
         state = engine.new_state()
@@ -63,7 +65,7 @@ def test_all_engines_agree_on_complete_data(values, zero_weight, init):
     for seed in range(3):
         graph, matrix = graph_and_matrix(values, zero_weight, seed)
         grid = Grid.of(graph.observations, 4)
-        settings = Settings([(5, 4), (3, 2), (1, 4), (4, 1)], init=init, seed=seed, n_relearn=1, n_init=2)
+        settings = BackfitSettings([(5, 4), (3, 2), (1, 4), (4, 1)], init=init, seed=seed, n_relearn=1, n_init=2)
         state, steps = fitted(graph, "graph", settings, grid)
         for name in ("cpu", "dense"):
             other, others = fitted(matrix, name, settings, grid)
@@ -77,7 +79,7 @@ def test_all_engines_agree_on_complete_data(values, zero_weight, init):
 def test_cpu_and_dense_agree_with_missing_cells_and_weights(kind, init):
     for seed in range(3):
         data = twins.case(kind, (31, 27), seed)
-        settings = Settings([(5, 4), (3, 2), (2, 6)], init=init, seed=seed, learning_rate=0.5, shrinkage=0.3)
+        settings = BackfitSettings([(5, 4), (3, 2), (2, 6)], init=init, seed=seed, learning_rate=0.5, shrinkage=0.3)
         assert_same(fitted(data, "cpu", settings)[0], fitted(data, "dense", settings)[0])
 
 
@@ -88,7 +90,7 @@ def test_cpu_and_dense_agree_with_missing_cells_and_weights(kind, init):
 )
 def test_threads_and_chunks_do_not_matter(name, kind, init):
     data = twins.case(kind, (61, 47))
-    settings = Settings([(6, 5), (3, 4)], init=init, n_relearn=1)
+    settings = BackfitSettings([(6, 5), (3, 4)], init=init, n_relearn=1)
     state, steps = fitted(data, name, settings, threads=Threads(1))
     for threads in (Threads(2), *(Threads(n, chunk) for n in (1, 2) for chunk in (1, 7, 1000))):
         other, others = fitted(data, name, settings, threads=threads)
@@ -104,7 +106,7 @@ def test_refit_does_not_depend_on_threads(name, kind):
     data, states = twins.case(kind, (61, 47)), []
     for threads in (Threads(1), Threads(2), Threads(2, 7)):
         state = data.engine(name, threads).new_state()
-        backfit(state, Settings([(6, 5), (3, 4)]))
+        backfit(state, BackfitSettings([(6, 5), (3, 4)]))
         refit(state)
         state.engine.close()
         states.append(state)
@@ -116,7 +118,7 @@ def test_a_matrix_large_enough_for_several_threads_of_its_own():
     """Without a chunk size, threads are used from 2^15 entries on."""
     X = np.random.default_rng(0).normal(size=(400, 300))
     data = twins.Case(Observations.from_dense(X), X, np.ones(X.shape))
-    settings = Settings([(7, 5), (4, 4)])
+    settings = BackfitSettings([(7, 5), (4, 4)])
     for name in ("cpu", "dense"):
         threads = Threads(2)
         assert len(threads.split_evenly(400, 300)) > 1
@@ -128,6 +130,6 @@ def test_a_matrix_large_enough_for_several_threads_of_its_own():
 @inits
 def test_the_seed_decides(init):
     data = twins.case("missing", (61, 47))
-    runs = [fitted(data, "cpu", Settings([(6, 5)], init=init, seed=seed, max_iter=1))[0] for seed in (0, 0, 1)]
+    runs = [fitted(data, "cpu", BackfitSettings([(6, 5)], init=init, seed=seed, max_iter=1))[0] for seed in (0, 0, 1)]
     assert_same(runs[0], runs[1])
     assert not np.array_equal(runs[0].row_labels[0], runs[2].row_labels[0])

@@ -18,7 +18,7 @@ from accams import InputError
 from accams.data.planted import planted_stencils
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 from accams.model.posterior import Draw, Posterior
 
 LEVELS = [0.05, 0.25, 0.5, 0.9]
@@ -96,10 +96,10 @@ def prior_without(chain: Chain, stencil: int, i: int) -> Any:
     """Prior weight of each label of row i: how many other rows have it, and what an empty or any cluster gets."""
     others = np.delete(chain.state.row_labels[stencil], i)
     counts = np.bincount(others, minlength=len(chain.state.templates[stencil])).astype(float)
-    if chain.priors.label_prior == "dirichlet":
-        return counts + chain.priors.alpha[stencil] / len(counts)
+    if chain.hyper.label_prior == "dirichlet":
+        return counts + chain.hyper.alpha[stencil] / len(counts)
     empty = np.flatnonzero(counts == 0)[:1]
-    counts[empty] = chain.priors.alpha[stencil]
+    counts[empty] = chain.hyper.alpha[stencil]
     counts[counts == 0] = 1e-300
     return counts
 
@@ -124,7 +124,7 @@ def slow_shares(chain: Chain, stencil: int) -> Any:
 
 
 def one_chain(observations: Any, row_noise: float | None, pair: Any = SAMPLERS[0], sweeps: int = 10) -> Chain:
-    priors = Priors([(4, 3), (3, 5)], [1.0] * 2, [1.0] * 2, *pair, tau2=[0.3, 0.3], row_noise=row_noise)
+    priors = Hyperparameters([(4, 3), (3, 5)], [1.0] * 2, [1.0] * 2, *pair, tau2=[0.3, 0.3], row_noise=row_noise)
     engine = make_engine(observations, "auto", 4, 1, row_weights=row_noise is not None)
     chain = Chain(engine.new_state(), priors, 0, 0.8)
     for _ in range(sweeps):

@@ -206,7 +206,7 @@ def test_other_parameters_are_named(change: dict[str, Any], message: str, path: 
 
 def test_other_asked_cells(path: Path) -> None:
     for cells in (PAIRS[::12], None):
-        with pytest.raises((InputError, ModelFileError), match="cells named 'asked'"):
+        with pytest.raises((InputError, ModelFileError), match="predict_at differs"):
             make(n_sweeps=8, n_burn_in=3).fit(MATRIX, predict_at=cells, resume=path)
 
 
@@ -282,7 +282,7 @@ def test_a_newer_format(path: Path) -> None:
 
 def test_an_older_format(path: Path) -> None:
     rewritten(path, lambda header, _: header.update(format=checkpoint.FORMAT - 1))
-    refused(path, "was written by an earlier version, which this one cannot go on from: fit again")
+    refused(path, "was written by an earlier version of accams and cannot be resumed: fit again")
 
 
 def test_missing_tensors(path: Path) -> None:

@@ -15,7 +15,7 @@ from accams import Observations
 from accams.data.planted import planted_stencils
 from accams.engine.base import State
 from accams.estimators.bayes_settings import setup_of
-from accams.fit.bayesian import Fitted, fit
+from accams.fit.bayesian import BayesianFit, fit
 from accams.fit.gibbs import Chain
 
 SPARSE = planted_stencils((60, 40), 2, 3, density=0.5, noise=0.5, random_state=0).observations
@@ -32,13 +32,13 @@ KINDS: dict[str, dict[str, Any]] = {
 CELLS = (np.array([0, 5, 19]), np.array([1, 3, 19]))
 
 
-def fitted(observations: Observations, kind: dict[str, Any], n_threads: int, chunk_size: int | None) -> Fitted:
+def fitted(observations: Observations, kind: dict[str, Any], n_threads: int, chunk_size: int | None) -> BayesianFit:
     """A fit with so many entries to a chunk, which users cannot choose."""
     setup = setup_of(make(**kind, n_threads=n_threads), observations, 0)
     return fit(observations, replace(setup, chunk_size=chunk_size), CELLS)
 
 
-def assert_same_fit(one: Fitted, two: Fitted) -> None:
+def assert_same_fit(one: BayesianFit, two: BayesianFit) -> None:
     assert same_posteriors(one.posterior, two.posterior)
     assert same_sums(one.stencils, two.stencils)
     assert one.sigma == two.sigma

@@ -68,27 +68,27 @@ def complete(m: int, n: int) -> Observations:
 )
 def test_automatic_sizes(shape: tuple[int, int], n_stencils: int, n_clusters: tuple[int, int]) -> None:
     """More stencils where there are more observations, and more clusters on the side that has more of them each."""
-    found = setup_of(BayesianACCAMS(), complete(*shape), 0).priors.shapes
+    found = setup_of(BayesianACCAMS(), complete(*shape), 0).hyper.shapes
     assert found == [n_clusters] * n_stencils
-    assert setup_of(BayesianACCAMS(7), complete(*shape), 0).priors.shapes == [n_clusters] * 7
-    assert setup_of(BayesianACCAMS(n_clusters=2), complete(*shape), 0).priors.shapes == [(2, 2)] * n_stencils
-    with_effects = setup_of(BayesianACCAMS(effects="stencils"), complete(*shape), 0).priors
+    assert setup_of(BayesianACCAMS(7), complete(*shape), 0).hyper.shapes == [n_clusters] * 7
+    assert setup_of(BayesianACCAMS(n_clusters=2), complete(*shape), 0).hyper.shapes == [(2, 2)] * n_stencils
+    with_effects = setup_of(BayesianACCAMS(effects="stencils"), complete(*shape), 0).hyper
     assert with_effects.shapes[2:] == found
     assert sum(with_effects.tau2[2:]) == pytest.approx(0.4 * np.var(complete(*shape).values))
 
 
 def test_automatic_sizes_do_not_count_what_is_empty() -> None:
     here = Observations.from_coo(*np.divmod(np.arange(400), 20), np.arange(400) % 7, shape=(500, 10_000))
-    assert setup_of(BayesianACCAMS(), here, 0).priors.shapes == [(10, 10)] * 10
+    assert setup_of(BayesianACCAMS(), here, 0).hyper.shapes == [(10, 10)] * 10
 
 
 def test_automatic_number_of_sweeps() -> None:
     """Fewer for large data; all that are asked for where a number is given; more where held-out data decides."""
     few, many = complete(20, 20), complete(3000, 400)
-    assert setup_of(BayesianACCAMS(), few, 0).plan.most_sweeps == 500
-    assert setup_of(BayesianACCAMS(), many, 0).plan.most_sweeps == 150
-    assert setup_of(BayesianACCAMS(n_chains=1), many, 0).plan.most_sweeps == 500
-    assert setup_of(BayesianACCAMS(early_stopping=True), many, 0).plan.most_sweeps == 5000
+    assert setup_of(BayesianACCAMS(), few, 0).run.most_sweeps == 500
+    assert setup_of(BayesianACCAMS(), many, 0).run.most_sweeps == 150
+    assert setup_of(BayesianACCAMS(n_chains=1), many, 0).run.most_sweeps == 500
+    assert setup_of(BayesianACCAMS(early_stopping=True), many, 0).run.most_sweeps == 5000
     model = make(n_sweeps=510, n_stencils=1, n_clusters=2, n_chains=1, n_burn_in=500).fit(MATRIX)
     assert model.n_sweeps_ == 510
 
@@ -143,7 +143,7 @@ def test_more_concentration_means_more_clusters(pair: tuple[str, str]) -> None:
 
 def test_alpha_and_beta_of_each_stencil() -> None:
     def priors(**parameters: Any) -> Any:
-        return setup_of(make(**parameters), SPARSE.observations, 0).priors
+        return setup_of(make(**parameters), SPARSE.observations, 0).hyper
 
     assert (priors(alpha=[3.0, 2.0]).alpha, priors(alpha=[3.0, 2.0]).beta) == ([3.0, 2.0, 2.0],) * 2
     assert priors(alpha=np.array([9.0, 5.0, 3.0, 1.0])).alpha == [9.0, 5.0, 3.0]
@@ -212,12 +212,12 @@ def test_scaled_variances_fall_with_the_stencil_and_keep_their_sum() -> None:
     observations = Observations.from_dense(MATRIX)
     variance = np.nanvar(MATRIX)
     for n in (1, 4, 30):
-        tau2 = np.array(setup_of(make(n_stencils=n), observations, 0).priors.tau2)
+        tau2 = np.array(setup_of(make(n_stencils=n), observations, 0).hyper.tau2)
         np.testing.assert_allclose(tau2 * np.arange(1, n + 1), tau2[0])
         assert tau2.sum() == pytest.approx(0.4 * variance)
-    with_effects = setup_of(make(n_stencils=2, effects="stencils"), observations, 0).priors.tau2
+    with_effects = setup_of(make(n_stencils=2, effects="stencils"), observations, 0).hyper.tau2
     np.testing.assert_allclose(with_effects, variance * np.array([0.2, 0.2, 0.8 / 3, 0.4 / 3]))
-    np.testing.assert_allclose(setup_of(make(n_stencils=3, tau=0.5), observations, 0).priors.tau2, 0.25)
+    np.testing.assert_allclose(setup_of(make(n_stencils=3, tau=0.5), observations, 0).hyper.tau2, 0.25)
 
 
 def test_noise() -> None:
@@ -327,12 +327,12 @@ def test_the_papers_settings() -> None:
 
 def test_the_papers_settings_reach_the_sampler() -> None:
     setup = setup_of(BayesianACCAMS.paper(n_stencils=2), Observations.from_dense(MATRIX), 0)
-    priors = setup.priors
+    priors = setup.hyper
     assert (priors.sampler, priors.label_prior, priors.growing, priors.start) == ("collapsed", "crp", False, "accams")
     assert (priors.shapes, priors.alpha, priors.beta) == ([(10, 10)] * 2, [10.0] * 2, [10.0] * 2)
     assert (priors.eta, priors.gamma, priors.sigma_max) == ((2.0, 0.3), (5.0, 0.3), 1.0)
     assert (priors.sample_sigma, priors.tau2, priors.row_noise, priors.sub) == (True, None, None, (3,))
-    assert (setup.calibrated, setup.plan.n_burn_in) == (False, 30)
+    assert (setup.calibrated, setup.run.n_burn_in) == (False, 30)
     fitted = BayesianACCAMS.paper(n_stencils=2, n_sweeps=40).fit(MATRIX)
     assert (fitted.posterior_.traces["sigma"] <= 1.0).all()
     assert -fitted.score(MATRIX) < np.nanstd(MATRIX)

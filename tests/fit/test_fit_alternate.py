@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from accams.data.observations import Observations
 from accams.engine.tables import Tables
-from accams.fit.backfit import Settings, alternate, best_template, fit_stencil, rule
+from accams.fit.backfit import BackfitSettings, alternate, best_template, fit_stencil, rule
 from accams.fit.keys import Purpose, generator
 from accams.model.stencils import StencilSum
 
 
-def penalised(state, data, T, options: Settings) -> float:
+def penalised(state, data, T, options: BackfitSettings) -> float:
     """sum_blocks (N + lambda) T^2 / r - 2 L T, cell by cell, in ticks."""
     W, R = twins.weight_ticks(state, data), twins.residual_ticks(state, data)
     S = T.astype(np.float64)[np.ix_(*state.labels)]
@@ -25,7 +25,7 @@ def penalised(state, data, T, options: Settings) -> float:
     return float((W * (S * S / options.learning_rate - 2.0 * R * S)).sum() + penalty / options.learning_rate)
 
 
-def watched(state, data, options: Settings) -> list[tuple[float, float]]:
+def watched(state, data, options: BackfitSettings) -> list[tuple[float, float]]:
     """Record the penalised error before and after each update; after it, with the best template."""
     plain, seen = state.update, []
 
@@ -45,7 +45,7 @@ def test_no_update_raises_the_penalised_error(draw):
     pick = lambda *options: draw.draw(st.sampled_from(options))  # noqa: E731
     name, kind = draw.draw(st.sampled_from(twins.ALL))
     data = twins.case(kind, (pick(3, 8, 15), pick(2, 7, 12)), draw.draw(st.integers(0, 999)))
-    options = Settings(
+    options = BackfitSettings(
         [(pick(1, 2, 5), pick(1, 3, 4))] * 2,
         tol=0.0,
         init=pick("k-means++", "random"),
@@ -69,10 +69,10 @@ def test_no_update_raises_the_penalised_error(draw):
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_the_best_template_is_the_best(draw):
-    """No neighbour on the grid is better, and what it explains is the fall of the penalised error."""
+    """No neighbour on the grid is better, and the explained error is the reduction of the penalised error."""
     name, kind = draw.draw(st.sampled_from(twins.ALL))
     data = twins.case(kind, (6, 5), draw.draw(st.integers(0, 99)))
-    options = Settings(
+    options = BackfitSettings(
         [], shrinkage=draw.draw(st.sampled_from([0.0, 1.5])), learning_rate=draw.draw(st.sampled_from([1.0, 0.3]))
     )
     state, rng = data.engine(name).new_state(), np.random.default_rng(0)
@@ -92,14 +92,14 @@ def test_the_best_template_is_the_best(draw):
 def test_the_template_by_hand():
     grid = twins.case("complete").engine("cpu").grid
     tables = Tables(np.array([[4, 0], [2, 10]]), np.array([[40, 0], [-7, 3]]), np.array([1, 1]))
-    assert best_template(tables, grid, Settings([]))[0].tolist() == [[10, 0], [-4, 0]]
-    assert best_template(tables, grid, Settings([], shrinkage=4.0))[0].tolist() == [[5, 0], [-1, 0]]
-    assert best_template(tables, grid, Settings([], learning_rate=0.5))[0].tolist() == [[5, 0], [-2, 0]]
+    assert best_template(tables, grid, BackfitSettings([]))[0].tolist() == [[10, 0], [-4, 0]]
+    assert best_template(tables, grid, BackfitSettings([], shrinkage=4.0))[0].tolist() == [[5, 0], [-1, 0]]
+    assert best_template(tables, grid, BackfitSettings([], learning_rate=0.5))[0].tolist() == [[5, 0], [-2, 0]]
 
 
 def test_what_the_rule_says():
     grid = twins.case("complete weighted").engine("cpu").grid
-    made = rule(np.zeros((1, 1), np.int32), grid, Settings([], learning_rate=0.2, shrinkage=3.0))
+    made = rule(np.zeros((1, 1), np.int32), grid, BackfitSettings([], learning_rate=0.2, shrinkage=3.0))
     assert made.curvature == 5.0
     assert made.shrinkage == 3.0 / grid.weight_step
 
@@ -107,7 +107,7 @@ def test_what_the_rule_says():
 @pytest.mark.parametrize("limit", [1, 2, 50])
 def test_the_iteration_limit(limit):
     data = twins.case("complete", (80, 70))
-    state, options = data.engine("cpu").new_state(), Settings([(8, 8)], max_iter=limit, tol=0.0)
+    state, options = data.engine("cpu").new_state(), BackfitSettings([(8, 8)], max_iter=limit, tol=0.0)
     seen = watched(state, data, options)
     iterations, _ = fit_stencil(state, 0, (8, 8), options)
     assert iterations <= limit
@@ -117,7 +117,7 @@ def test_the_iteration_limit(limit):
 
 def test_a_large_tolerance_stops_after_the_first_round():
     state = twins.case("complete", (80, 70)).engine("cpu").new_state()
-    assert fit_stencil(state, 0, (8, 8), Settings([(8, 8)], tol=10.0))[0] == 1
+    assert fit_stencil(state, 0, (8, 8), BackfitSettings([(8, 8)], tol=10.0))[0] == 1
 
 
 def started(X, c, d, k):
@@ -137,7 +137,7 @@ def test_rows_and_columns_in_another_order(seed, share):
     c, d = rng.permutation(20) % 3, rng.permutation(15) % 4
     p, q = rng.permutation(20), rng.permutation(15)
     one, other = started(X, c, d, k), started(X[np.ix_(p, q)], c[p], d[q], k)
-    results = [alternate(state, Settings([k])) for state in (one, other)]
+    results = [alternate(state, BackfitSettings([k])) for state in (one, other)]
     if one.engine.grid == other.engine.grid:  # the mean may differ in its last bit
         np.testing.assert_array_equal(results[0][0], results[1][0])
         np.testing.assert_array_equal(one.labels[0][p], other.labels[0])
@@ -152,7 +152,7 @@ def test_cluster_numbers_do_not_matter(seed):
     c, d = rng.permutation(20) % 3, rng.permutation(15) % 4
     a, b = rng.permutation(3), rng.permutation(4)
     one, other = started(X, c, d, k), started(X, a[c], b[d], k)
-    T, same = (alternate(state, Settings([k]))[0] for state in (one, other))
+    T, same = (alternate(state, BackfitSettings([k]))[0] for state in (one, other))
     np.testing.assert_array_equal(T, same[np.ix_(a, b)])
     np.testing.assert_array_equal(a[one.labels[0]], other.labels[0])
     models = [StencilSum((20, 15), 0.5).append(t, *state.labels) for t, state in ((T, one), (same, other))]
@@ -166,7 +166,7 @@ SEED = 4  # one for which the last start is not the best
 
 def test_n_init_keeps_the_best_start():
     data, k = twins.case("missing", (60, 50)), (5, 4)
-    options = Settings([k], n_init=6, seed=SEED, max_iter=3)
+    options = BackfitSettings([k], n_init=6, seed=SEED, max_iter=3)
     attempts = []
     for attempt in range(6):
         state = data.engine("cpu").new_state()

@@ -1,4 +1,4 @@
-"""Sums of stencils: what is planted is found, relearning never hurts, watchers can stop it."""
+"""Backfitting: planted stencils are recovered, relearning never raises the error, watchers can stop it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from scipy.sparse import csr_array
 from accams.data.observations import Observations
 from accams.data.planted import paper_example, planted_graph, planted_stencils
 from accams.engine.choose import make_engine
-from accams.fit.backfit import Settings, backfit
+from accams.fit.backfit import BackfitSettings, backfit
 from accams.fit.refit import refit
 
 
-def run(obs: Observations, options: Settings, engine: str = "auto", watch=None):
+def run(obs: Observations, options: BackfitSettings, engine: str = "auto", watch=None):
     state = make_engine(obs, engine, len(options.shapes), 1).new_state()
     return state, backfit(state, options, watch)
 
@@ -37,7 +37,7 @@ def assert_recovered(state, X) -> None:
 def test_one_stencil_is_recovered(seed, density):
     planted = planted_stencils((60, 40), 1, (4, 3), density=density, random_state=seed, offset=1.5)
     for engine in ("cpu", "dense"):
-        state, steps = run(planted.observations, Settings([(4, 3)], n_init=5, seed=seed), engine)
+        state, steps = run(planted.observations, BackfitSettings([(4, 3)], n_init=5, seed=seed), engine)
         assert_recovered(state, planted.dense())
         assert steps[-1].rmse <= state.engine.grid.step
 
@@ -47,7 +47,7 @@ def test_blocks_of_a_graph_are_recovered(init):
     X = np.kron(np.array([[1, 0, 0], [0, 0, 1]]), np.ones((7, 5)))
     X = X[np.random.default_rng(0).permutation(14)]
     obs = Observations.from_sparse(csr_array(X), zeros="observed")
-    state, _ = run(obs, Settings([(2, 3)], init=init, n_init=5))
+    state, _ = run(obs, BackfitSettings([(2, 3)], init=init, n_init=5))
     assert_recovered(state, X)
 
 
@@ -62,7 +62,7 @@ def test_two_stencils_of_unequal_size_are_recovered(seed, share):
     )
     X = strong.dense() + weak.dense()
     obs = Observations.from_dense(np.where(np.random.default_rng(seed).random(X.shape) < share, X, np.nan))
-    state, steps = run(obs, Settings([(3, 3)] * 2, n_init=5, n_relearn=40, tol=0.0, seed=seed))
+    state, steps = run(obs, BackfitSettings([(3, 3)] * 2, n_init=5, n_relearn=40, tol=0.0, seed=seed))
     assert_recovered(state, X)
     assert steps[1].rmse > 100 * state.engine.grid.step  # before relearning it was not
 
@@ -72,7 +72,7 @@ def test_the_example_of_the_paper_is_recovered(seed):
     """By a 3 x 2 and a 3 x 3 stencil, the stronger one first, ten starts and ten rounds of relearning."""
     X = paper_example()[0]
     state, steps = run(
-        Observations.from_dense(X), Settings([(3, 2), (3, 3)], n_init=10, n_relearn=10, tol=0.0, seed=seed)
+        Observations.from_dense(X), BackfitSettings([(3, 2), (3, 3)], n_init=10, n_relearn=10, tol=0.0, seed=seed)
     )
     assert_recovered(state, X)
     assert steps[-1].rmse <= state.engine.grid.step
@@ -82,7 +82,7 @@ def test_a_refit_completes_what_relearning_would():
     """The labels are right after a few passes; joint templates make the fit exact."""
     strong, weak = (planted_stencils((60, 40), 1, 3, random_state=i, scale=s) for i, s in enumerate([8.0, 1.0]))
     X = strong.dense() + weak.dense()
-    state, _ = run(Observations.from_dense(X), Settings([(3, 3)] * 2, n_init=5, tol=0.0, n_relearn=3))
+    state, _ = run(Observations.from_dense(X), BackfitSettings([(3, 3)] * 2, n_init=5, tol=0.0, n_relearn=3))
     refit(state, tol=1e-12, max_iter=1000)
     assert np.abs(state.stencils().dense() - X).max() <= 1e-5
 
@@ -90,7 +90,7 @@ def test_a_refit_completes_what_relearning_would():
 # -- relearning ---------------------------------------------------------------------------------------------------
 
 
-def joint_error(state, data, options: Settings) -> float:
+def joint_error(state, data, options: BackfitSettings) -> float:
     """Squared error plus (1/r - 1) |S_l|^2 over the observed cells plus lambda/r |T_l|^2, for every stencil l."""
     grid = state.engine.grid
     R = twins.residual_ticks(state, data) * grid.step
@@ -107,7 +107,7 @@ def joint_error(state, data, options: Settings) -> float:
 def test_relearning_never_raises_the_penalised_error(draw):
     name, kind = draw.draw(st.sampled_from(twins.ALL))
     data = twins.case(kind, (14, 11), draw.draw(st.integers(0, 99)))
-    options = Settings(
+    options = BackfitSettings(
         [(2, 3), (3, 2), (4, 1)],
         n_relearn=3,
         tol=0.0,
@@ -129,7 +129,7 @@ def test_relearning_never_raises_the_penalised_error(draw):
 
 
 def test_each_further_stencil_lowers_the_error():
-    _, steps = run(twins.case("complete", (40, 30)).observations, Settings([(4, 3)] * 6))
+    _, steps = run(twins.case("complete", (40, 30)).observations, BackfitSettings([(4, 3)] * 6))
     rmses = [step.rmse for step in steps]
     assert rmses == sorted(rmses, reverse=True)
     assert rmses[-1] < rmses[0]
@@ -139,7 +139,7 @@ def test_each_further_stencil_lowers_the_error():
 def test_residual_plus_model_is_the_data(name, kind):
     data = twins.case(kind, (14, 11))
     state = data.engine(name).new_state()
-    steps = backfit(state, Settings([(2, 3), (3, 2), (4, 1)], n_relearn=2, learning_rate=0.7))
+    steps = backfit(state, BackfitSettings([(2, 3), (3, 2), (4, 1)], n_relearn=2, learning_rate=0.7))
     model = state.stencils()
     error = data.X - model.dense()
     assert state.squared_error() == pytest.approx((data.W * error**2).sum(), rel=1e-9)
@@ -156,7 +156,7 @@ def test_steps_tell_what_happened():
     seen = []
     obs = twins.case("missing").observations
     state, steps = run(
-        obs, Settings([(2, 2), (3, 1)], n_relearn=1), watch=lambda state, step: seen.append(step) or False
+        obs, BackfitSettings([(2, 2), (3, 1)], n_relearn=1), watch=lambda state, step: seen.append(step) or False
     )
     assert seen == steps
     assert [(s.sweep, s.stencil, s.n_stencils) for s in steps] == [(0, 0, 2), (0, 1, 2), (1, 0, 2), (1, 1, 2)]
@@ -170,7 +170,7 @@ def test_a_watcher_stops_the_fit(sweep, stencil, left):
     data = twins.case("missing")
     state, steps = run(
         data.observations,
-        Settings([(2, 2)] * 3, n_relearn=2),
+        BackfitSettings([(2, 2)] * 3, n_relearn=2),
         watch=lambda _, step: (step.sweep, step.stencil) == (sweep, stencil),
     )
     assert (steps[-1].sweep, steps[-1].stencil) == (sweep, stencil)
@@ -180,7 +180,7 @@ def test_a_watcher_stops_the_fit(sweep, stencil, left):
 
 
 def test_nothing_to_fit():
-    state, steps = run(twins.case("missing").observations, Settings([]))
+    state, steps = run(twins.case("missing").observations, BackfitSettings([]))
     assert steps == []
     assert len(state.stencils()) == 0
 
@@ -197,7 +197,7 @@ def test_an_interrupt_ends_the_fit_after_the_last_whole_stencil():
 
     state.update = update
     try:
-        steps = backfit(state, Settings([(2, 2)] * 4))
+        steps = backfit(state, BackfitSettings([(2, 2)] * 4))
     except KeyboardInterrupt:
         pytest.fail("the interrupt got through")
     assert len(steps) == len(state.stencils()) == 2
@@ -219,7 +219,7 @@ def test_an_interrupt_while_relearning_keeps_the_stencils_as_they_were(where):
         return False
 
     try:
-        steps = backfit(state, Settings([(2, 2)] * 3, n_relearn=1), watch)
+        steps = backfit(state, BackfitSettings([(2, 2)] * 3, n_relearn=1), watch)
     except KeyboardInterrupt:
         pytest.fail("the interrupt got through")
     assert len(steps) == len(models) == 4
@@ -235,6 +235,6 @@ def test_total_weight(name, kind):
 
 def test_a_planted_graph_gets_better_with_each_stencil():
     obs = Observations.from_sparse(planted_graph(80, 400, 4), zeros="observed")
-    _, steps = run(obs, Settings([(4, 4)] * 3, n_relearn=1, tol=0.0))
+    _, steps = run(obs, BackfitSettings([(4, 4)] * 3, n_relearn=1, tol=0.0))
     rmses = [step.rmse for step in steps]
     assert rmses == sorted(rmses, reverse=True)

@@ -1,4 +1,4 @@
-"""Calibration of the noise: the formulas, what is held out, and whether planted noise is found again."""
+"""Noise calibration: formulas, held-out split, and recovery of planted noise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from accams.fit.calibrate import (
     smooth_lowest_point,
 )
 from accams.fit.chains import Chains
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 SIGMA = 0.5
 
@@ -34,7 +34,7 @@ SIGMA = 0.5
 
 @pytest.mark.parametrize("n_chains", [2, 5])
 def test_the_noise_from_pairs_of_draws(n_chains):
-    """Mean squared error of the draws, less their mean squared difference."""
+    """Mean squared error of the draws minus their mean squared difference."""
     random = np.random.default_rng(0)
     f, y, precision = random.normal(size=(n_chains, 30)), random.normal(size=30), random.gamma(3, 1, 30)
     error = np.mean([precision * (y - each) ** 2 for each in f])
@@ -53,7 +53,7 @@ def test_the_noise_of_a_model_that_is_right():
 
 
 def test_the_error_of_an_average_of_chains():
-    """From products of the errors of different chains, and their differences shared out among the chains to come."""
+    """Products of errors of different chains, plus their squared differences divided by the number of chains."""
     random = np.random.default_rng(2)
     f, y = random.normal(size=(3, 40)), random.normal(size=40)
     products = np.mean([(y - a) * (y - b) for a, b in combinations(f, 2)], axis=0)
@@ -76,7 +76,7 @@ def test_what_chance_explains():
 
 
 def test_the_predictive_noise():
-    """Nine tenths of the held-out errors lie within what spread and noise say."""
+    """Nine tenths of the held-out errors lie within the intervals of spread and noise."""
     random = np.random.default_rng(3)
     error, spread, precision = random.normal(size=500), random.gamma(2, 0.2, 500), random.gamma(9, 0.1, 500)
     found = predictive_noise(error, spread, precision)
@@ -85,7 +85,7 @@ def test_the_predictive_noise():
     without = predictive_noise(error, np.zeros(500), precision)
     assert without == pytest.approx(np.sort(np.sqrt(precision) * np.abs(error))[449] / 1.64485363)
     assert found < without
-    assert predictive_noise(0.1 * error, 10 + spread, precision) < 1e-6  # the spread says it all
+    assert predictive_noise(0.1 * error, 10 + spread, precision) < 1e-6  # the spread alone explains the errors
     assert predictive_noise(0 * error, 0 * spread, precision) < 1e-100
     scaled = predictive_noise(1e20 * error, 1e40 * spread, precision)
     assert scaled == pytest.approx(1e20 * found)
@@ -95,7 +95,7 @@ def test_the_predictive_noise():
 
 
 def test_the_predictive_noise_of_normal_errors():
-    """Here it is their standard deviation; 20,000 of them tell it within 0.9 %, one time in six: 3 % are allowed."""
+    """For normal errors it is their standard deviation: 0.9 % standard error from 20,000 of them, 3 % are allowed."""
     random = np.random.default_rng(5)
     precision = random.gamma(9, 0.1, 20_000)
     error = random.normal(size=20_000) * np.sqrt(0.3 + 0.49 / precision)
@@ -103,7 +103,7 @@ def test_the_predictive_noise_of_normal_errors():
 
 
 class Spreading:
-    """Draws of so much spread everywhere, whose rows have twice the noise."""
+    """Return draws with this spread everywhere, whose rows have twice the noise."""
 
     def __init__(self, spread: float) -> None:
         self.spread = spread
@@ -117,7 +117,7 @@ class Spreading:
 
 
 def test_the_predictive_noise_of_the_whole_run():
-    """If draws spread twice as much in the end, their spread at the held-out cells counts twice."""
+    """If the final draws spread twice as much, the spread at the held-out cells counts twice."""
     random = np.random.default_rng(6)
     error, weight, spread = random.normal(size=300), random.gamma(9, 0.1, 300), random.gamma(2, 0.1, 300)
     held_out = np.stack([error, weight, spread, np.arange(300), np.arange(300) % 7])
@@ -136,7 +136,7 @@ def test_the_lowest_point_of_a_parabola(at):
 
 @pytest.mark.parametrize("at", [0.3, 0.7, 1.0, 1.5, 9.0])
 def test_the_lowest_point_of_all_levels(at):
-    """One parabola for all stages, within their range; what chance adds to one error moves it only a little."""
+    """One parabola for all stages, within their range; noise in one error moves the minimum only a little."""
     levels = [np.array([0.5, 0.8, 1.28, 2.048]), np.array([0.7, 0.9, 1.1, 1.4])]
     errors = [np.log(each / at) ** 2 + 0.3 * stage for stage, each in enumerate(levels)]
     assert smooth_lowest_point(levels, errors) == pytest.approx(np.clip(at, 0.5, 2.048))
@@ -147,7 +147,7 @@ def test_the_lowest_point_of_all_levels(at):
 
 
 def test_the_lowest_point_of_too_few_levels():
-    """Where a bound has made several of them the same, the best of the last stage."""
+    """If a bound has made several levels equal, the best of the last stage is returned."""
     assert smooth_lowest_point([np.full(4, 0.7)], [np.arange(4.0)]) == 0.7
     assert smooth_lowest_point([np.array([0.5, 0.8, 0.8, 0.8])], [np.array([3.0, 1.0, 2.0, 2.0])]) == 0.8
     assert smooth_lowest_point([np.full(4, 0.9), np.array([0.5, 0.8, 0.8, 0.8])], [np.zeros(4), np.arange(4.0)]) == 0.5
@@ -195,18 +195,18 @@ def test_what_is_held_out(nnz, size):
 
 
 def chains_on(observations: Observations, sigma2: float = 0.3) -> Chains:
-    priors = Priors([(3, 3)], [1.0], [1.0], tau2=[1.0])
-    return Chains(observations, "cpu", priors, module.N_CHAINS, sigma2, 1.0, 1)
+    hyper = Hyperparameters([(3, 3)], [1.0], [1.0], tau2=[1.0])
+    return Chains(observations, "cpu", hyper, module.N_CHAINS, sigma2, 1.0, 1)
 
 
 TINY = held_out_split(planted_stencils((40, 30), 1, 3, density=0.5, noise=SIGMA, random_state=1).observations, 0)
 
 
-def test_watchers_are_told_of_every_sweep_and_can_end_it():
-    told = []
-    found = calibrate(chains_on(TINY[0]), TINY[1], 4, (1e-6, np.inf), lambda *news: told.append(news), (6, 4))
-    assert [sweep for sweep, _, _ in told] == list(range(1, len(told) + 1))
-    assert told[-1][1] == len(told)  # and how many there are to be
+def test_watchers_are_called_after_every_sweep_and_can_end_it():
+    calls = []
+    found = calibrate(chains_on(TINY[0]), TINY[1], 4, (1e-6, np.inf), lambda *report: calls.append(report), (6, 4))
+    assert [sweep for sweep, _, _ in calls] == list(range(1, len(calls) + 1))
+    assert calls[-1][1] == len(calls)  # the number of sweeps planned
     assert 0.1 < found.sigma2 < 1.0
     assert [len(each) for each in found.levels] == [len(each) for each in found.errors] == [4] * len(found.levels)
     for last in (1, 4):
@@ -215,7 +215,7 @@ def test_watchers_are_told_of_every_sweep_and_can_end_it():
             chains_on(TINY[0]), TINY[1], 4, (1e-6, np.inf), lambda n, *_, s=seen, last=last: s.append(n) or n == last
         )
         assert len(seen) == last
-        assert ended.sigma2 == pytest.approx(0.3)  # nothing is known yet: where it began
+        assert ended.sigma2 == pytest.approx(0.3)  # no sweep counted yet: the initial value
 
 
 def test_bounds():
@@ -230,7 +230,7 @@ def test_bounds():
 
 
 def test_a_first_guess_that_is_far_off():
-    """The levels move on until the best one has others on both sides."""
+    """The levels shift until the best one has neighbours on both sides."""
     for start in (0.01, 10.0):
         found = calibrate(chains_on(TINY[0], start), TINY[1], 4, (1e-6, np.inf), None, (20, 10))
         assert 0.1 < found.sigma2 < 1.0
@@ -243,7 +243,7 @@ SETTINGS = {"n_sweeps": 30, "n_burn_in": 10, "thin": 1, "clip": False, "n_thread
 
 
 def planted(seed: int, density: float = 0.4, shape: tuple[int, int] = (200, 150)) -> Planted:
-    """Easy to fit, so that what is left is the noise: smaller than a real problem, for the time it takes."""
+    """Return data that is easy to fit, so that its residual is the noise, and small, so that tests are fast."""
     return planted_stencils(shape, 1, 4, density=density, noise=SIGMA, random_state=seed)
 
 
@@ -254,7 +254,7 @@ def fitted(request: pytest.FixtureRequest) -> tuple[Planted, BayesianACCAMS]:
 
 
 def unseen_cells(data: Planted) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cells that were not observed, and new observations of them."""
+    """Return cells that were not observed, and new observations of them."""
     missing = np.ones(data.observations.shape, bool)
     missing[data.observations.coo()[:2]] = False
     rows, cols = np.nonzero(missing)
@@ -262,27 +262,27 @@ def unseen_cells(data: Planted) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def coverage(model: BayesianACCAMS, data: Planted) -> float:
-    """Share of new observations within the 90 % interval."""
+    """Return the fraction of new observations within the 90 % interval."""
     rows, cols, y = unseen_cells(data)
     low, high = model.predict(np.stack([rows, cols], axis=1), quantiles=[0.05, 0.95])[1].T
     return float(np.mean((low < y) & (y < high)))
 
 
 def test_planted_noise_is_found(fitted):
-    """By 600 held-out observations: a standard error of 3 % from them alone, so twice 5 % would be more than chance."""
+    """600 held-out observations alone give a standard error of 3 %."""
     _, model = fitted
     assert model.predictive_sigma_ == pytest.approx(SIGMA, rel=0.05)
     assert np.sqrt(model.calibration_.estimate) == pytest.approx(SIGMA, rel=0.05)
 
 
 def test_the_sampler_has_about_the_planted_noise(fitted):
-    """Its level is the one that predicts best, within what matters: with more stencils than planted, a larger one."""
+    """Its level is the one that predicts best: with more stencils than planted, a larger one."""
     assert fitted[1].sigma_ == pytest.approx(SIGMA, rel=0.2)
 
 
 @pytest.mark.parametrize("row_noise", [None, "auto"])
 def test_intervals_cover_with_more_stencils_than_planted(row_noise):
-    """The noise that the sampler holds is then further from the planted one; intervals must not follow it."""
+    """The noise level of the sampler is then further from the planted one, but intervals must not be."""
     data = planted_stencils((120, 100), 2, 3, density=0.5, noise=SIGMA, random_state=1)
     model = BayesianACCAMS(5, 4, n_chains=4, row_noise=row_noise, **SETTINGS).fit(data.observations)
     assert 0.86 < coverage(model, data) < 0.94  # 300 held-out observations: a standard error of 1.4 %
@@ -297,7 +297,7 @@ def test_intervals_cover_what_they_say(fitted):
 
 
 def test_left_to_itself_the_noise_collapses():
-    """The paper's settings on sparse data: this is why there is a calibration."""
+    """The paper's settings on sparse data, which calibration corrects."""
     data = planted_stencils((120, 100), 1, 3, density=0.12, noise=SIGMA, random_state=2)
     sampled = BayesianACCAMS.paper(n_stencils=20, n_threads=1, n_sweeps=40, n_burn_in=30, thin=1, clip=False)
     assert sampled.fit(data.observations).sigma_ < 0.6 * SIGMA

@@ -1,4 +1,4 @@
-"""Distilling: within the bytes, the better the more of them, and as close as it can be where there is a true sum."""
+"""Distillation: files within the size limit, lower error with more bytes, and recovery of true stencil sums."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def matrix_of(shape=(120, 90), rank=6, seed=0) -> np.ndarray:
-    """Falling singular values, as data has."""
+    """Return a matrix with decaying singular values."""
     random = np.random.default_rng(seed)
     return 3.0 + (random.normal(size=(shape[0], rank)) * 0.7 ** np.arange(rank)) @ random.normal(size=(rank, shape[1]))
 

@@ -10,17 +10,17 @@ from accams.data.observations import Observations
 from accams.data.planted import planted_stencils
 from accams.engine.choose import make_engine
 from accams.errors import InputError
-from accams.fit.backfit import Settings, Step, backfit
-from accams.fit.early import EarlyStopping, HeldOut, validation_split
+from accams.fit.backfit import BackfitSettings, Step, backfit
+from accams.fit.early import EarlyStopping, ValidationSet, validation_split
 from accams.fit.keys import Purpose, generator, seed_of
 
 
 def searched(obs: Observations, shapes, patience: int, seed: int = 0, clip=None, **more):
-    """The watcher after a search, and the state that it watched."""
+    """Return the watcher after a fit, and the fitted state."""
     training, held_out = validation_split(obs, 0.1, seed)
-    early = EarlyStopping(HeldOut(held_out, clip), patience)
+    early = EarlyStopping(ValidationSet(held_out, clip), patience)
     state = make_engine(training, "cpu", len(shapes), 1).new_state()
-    backfit(state, Settings(shapes, seed=seed, **more), early)
+    backfit(state, BackfitSettings(shapes, seed=seed, **more), early)
     return early, state, held_out
 
 
@@ -41,7 +41,7 @@ def test_it_keeps_what_predicts_best(seed):
 @pytest.mark.parametrize("patience", [1, 3])
 def test_patience(patience):
     errors = iter([5.0, 4.0, 4.0, 4.5, 4.1, 3.0])
-    early = EarlyStopping(HeldOut(twins.case("missing").observations, None), patience)
+    early = EarlyStopping(ValidationSet(twins.case("missing").observations, None), patience)
     early.held_out.rmse_after = lambda state: next(errors)
     answers = [early(None, Step(0, stencil, 6, 1.0, 1, 0.0)) for stencil in range(2 + patience)]
     assert answers == [False] * (1 + patience) + [True]
@@ -68,9 +68,9 @@ def test_held_out_rows_without_training_data_are_predicted_as_the_model_does():
     training = Observations.from_dense(X)
     held_out = Observations.from_coo([5, 5, 4, 0], [0, 1, 2, 1], [1.0, 2.0, 3.0, 4.0], shape=(6, 5))
     state = make_engine(training, "cpu", 2, 1).new_state()
-    backfit(state, Settings([(2, 2)] * 2))
+    backfit(state, BackfitSettings([(2, 2)] * 2))
     expected = np.sqrt(np.mean(state.stencils().residual(held_out) ** 2))
-    assert HeldOut(held_out, None).rmse_after(state) == pytest.approx(expected, rel=1e-12)
+    assert ValidationSet(held_out, None).rmse_after(state) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.5, 1e-9])
@@ -131,7 +131,7 @@ def test_seeds():
     for kind in (np.random.default_rng, np.random.RandomState):
         assert seed_of(kind(3)) == seed_of(kind(3)) != seed_of(kind(4))
         random = kind(3)
-        assert seed_of(random) != seed_of(random)  # it moves on
+        assert seed_of(random) != seed_of(random)  # the generator advances
     for source in (None, np.random.default_rng(0), np.random.RandomState(0), 2**70):
         generator(seed_of(source), Purpose.SEEDING)
 

@@ -8,7 +8,7 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accams.fit.backfit import Settings, backfit
+from accams.fit.backfit import BackfitSettings, backfit
 from accams.fit.refit import Problem, conjugate_gradients, refit
 
 cases = pytest.mark.parametrize(("name", "kind"), twins.ALL)
@@ -17,19 +17,19 @@ cases = pytest.mark.parametrize(("name", "kind"), twins.ALL)
 def fitted(name: str, kind: str, shapes=((3, 2), (2, 4), (4, 1))):
     data = twins.case(kind, (16, 13), seed=1)
     state = data.engine(name).new_state()
-    backfit(state, Settings(list(shapes)))
+    backfit(state, BackfitSettings(list(shapes)))
     return state, data
 
 
 def system(state, data):
-    """Design matrix, weights and right side over all cells, missing ones with weight 0."""
+    """Return design matrix, weights and right side over all cells, missing ones with weight 0."""
     rows, cols = (x.ravel() for x in np.indices(state.shape))
     A = twins.design(rows, cols, state.row_labels, state.col_labels, [T.shape for T in state.templates])
     return A, data.W.ravel(), data.X.ravel() - state.engine.grid.offset
 
 
 def solution(A, w, y, shrinkage):
-    """Ridge by least squares on the stacked system; of the many solutions without penalty, the shortest."""
+    """Solve ridge regression by least squares on the stacked system; without penalty, the minimum-norm solution."""
     root = np.sqrt(w)[:, None]
     penalty = np.sqrt(shrinkage) * np.eye(A.shape[1])
     return np.linalg.lstsq(np.vstack([root * A, penalty]), np.concatenate([root[:, 0] * y, np.zeros(A.shape[1])]))[0]
@@ -45,7 +45,7 @@ def test_refit_is_the_least_squares_solution(name, kind, shrinkage):
     expected = A @ solution(A, w, y, shrinkage)
     got = state.stencils().dense().ravel() - state.engine.grid.offset
     np.testing.assert_allclose(got[w > 0], expected[w > 0], atol=1e-5)
-    if shrinkage:  # then it is unique, and so are all predictions
+    if shrinkage:  # then the solution is unique
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
@@ -90,7 +90,7 @@ def test_a_wide_and_a_narrow_stencil():
     """More than 256 clusters: labels of two widths in one problem."""
     data = twins.case("complete", (300, 8))
     state = data.engine("cpu").new_state()
-    backfit(state, Settings([(280, 3), (2, 2)]))
+    backfit(state, BackfitSettings([(280, 3), (2, 2)]))
     A, w, y = system(state, data)
     refit(state, 0.5, max_iter=2000, tol=1e-12)
     got = state.stencils().dense().ravel() - state.engine.grid.offset
@@ -101,7 +101,7 @@ def test_a_wide_and_a_narrow_stencil():
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), size=st.integers(1, 12), rank=st.integers(0, 12))
 def test_conjugate_gradients(seed, size, rank):
-    """Any positive semi-definite system that has a solution, singular ones and ones with empty lines too."""
+    """Any consistent positive semi-definite system, including singular ones and ones with zero rows."""
     rng = np.random.default_rng(seed)
     B = rng.normal(size=(rank, size)) * (rng.random(size) < 0.8)
     A = B.T @ B

@@ -1,4 +1,4 @@
-"""Runs of the sampler: when they end, what they report, and chains that go on with other observations."""
+"""Runs of the sampler: stopping rules, reports, and chains that continue with other observations."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import pytest
 from accams.data.observations import Observations
 from accams.data.planted import planted_stencils
 from accams.fit import run as run_module
-from accams.fit.bayesian import Setup, begin
+from accams.fit.bayesian import FitPlan, begin
 from accams.fit.chains import Chains
-from accams.fit.priors import Priors
-from accams.fit.run import Plan, Run, Watched, make_probes, run
+from accams.fit.hyper import Hyperparameters
+from accams.fit.run import Run, RunningValidation, RunPlan, make_probes, run
 from accams.fit.running import Running
 
 EASY = planted_stencils((40, 30), 1, 2, noise=0.2, random_state=0)
-PRIORS = Priors([(2, 2)], [1.0], [1.0], tau2=[1.0], seed=3)
+HYPER = Hyperparameters([(2, 2)], [1.0], [1.0], tau2=[1.0], seed=3)
 
 
-def started(plan: Plan, observations: Observations = EASY.observations, priors: Priors = PRIORS, **more) -> Run:
-    setup = Setup(priors, plan, 0.04, 1.0, False, n_chains=2, n_threads=1)
-    chains = Chains(observations, "auto", priors, 2, setup.sigma2, setup.tau2, 1)
+def started(
+    plan: RunPlan, observations: Observations = EASY.observations, hyper: Hyperparameters = HYPER, **more
+) -> Run:
+    setup = FitPlan(hyper, plan, 0.04, 1.0, False, n_chains=2, n_threads=1)
+    chains = Chains(observations, "auto", hyper, 2, setup.sigma2, setup.tau2, 1)
     return begin(chains, observations, setup, None, more.get("asked"), more.get("validation"), 0.0)
 
 
@@ -35,7 +37,7 @@ def steps(state: Run, n: int) -> None:
 
 
 def test_an_easy_problem_settles():
-    state = started(Plan(tol=1e-2))
+    state = started(RunPlan(tol=1e-2))
     assert run(state)
     assert state.settled
     assert state.sweep == run_module.FEWEST_SWEEPS
@@ -44,14 +46,14 @@ def test_an_easy_problem_settles():
 
 @pytest.mark.parametrize("tol", [1e-12, 0.0])
 def test_the_most_sweeps_are_respected(tol):
-    state = started(Plan(tol=tol, most_sweeps=73))
+    state = started(RunPlan(tol=tol, most_sweeps=73))
     assert run(state, lambda *_: state.sweep > 80)
     assert (state.sweep, state.settled) == (73, False)
 
 
 def test_the_change_that_is_reported():
-    """Of the running mean over the probes, between now and four fifths of the run, each without its first quarter."""
-    state, means = started(Plan()), []
+    """Change of the running mean at the probes since four fifths of the run, each without its first quarter."""
+    state, means = started(RunPlan()), []
     for _ in range(100):
         state.step()
         means.append(state.chains.predict_at(state.probes.rows, state.probes.cols).mean(axis=0))
@@ -64,12 +66,12 @@ def test_the_change_that_is_reported():
     expected = np.mean((mean_at(100) - mean_at(80)) ** 2) / state.scale
     assert state.history[-1].change == pytest.approx(expected, rel=0.3)  # blocks of two or four sweeps at 80
     assert [report.change for report in state.history[:19]] == [None] * 19  # nothing to compare with yet
-    assert len({report.change for report in state.history[90:99]}) == 1  # looked at every tenth sweep
+    assert len({report.change for report in state.history[90:99]}) == 1  # checked every tenth sweep
 
 
 def test_the_expected_end():
-    """If the mean goes on settling as one over the number of sweeps."""
-    state = started(Plan(tol=1e-3, most_sweeps=500))
+    """Extrapolated from a change inversely proportional to the number of sweeps."""
+    state = started(RunPlan(tol=1e-3, most_sweeps=500))
     state.sweep = 100
     assert state._expected(None) is None
     assert state._expected(2e-3) == 200
@@ -79,15 +81,15 @@ def test_the_expected_end():
     assert state._expected(1e-6) == run_module.FEWEST_SWEEPS
     steps(state, 1)
     assert state.history[-1].n_sweeps is None
-    fixed = started(Plan(n_sweeps=7))
+    fixed = started(RunPlan(n_sweeps=7))
     steps(fixed, 1)
     assert fixed.history[-1].n_sweeps == 7
 
 
 def test_patience():
     rows, cols, values = EASY.observations.coo()
-    watched = Watched(Running(rows[:50], cols[:50]), values[:50], None)
-    state = started(Plan(patience=4, most_sweeps=300, tol=1e-12), validation=watched)
+    watched = RunningValidation(Running(rows[:50], cols[:50]), values[:50], None)
+    state = started(RunPlan(patience=4, most_sweeps=300, tol=1e-12), validation=watched)
     assert run(state)
     errors = [report.validation_rmse for report in state.history]
     assert state.sweep == int(np.argmin(errors)) + 1 + 4
@@ -96,23 +98,23 @@ def test_patience():
 
 def test_validation_errors_are_weighted_and_clipped():
     values, weights = np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.0, 3.0])
-    watched = Watched(Running(np.arange(3), np.arange(3)), values, weights, (1.5, 2.5))
+    watched = RunningValidation(Running(np.arange(3), np.arange(3)), values, weights, (1.5, 2.5))
     prediction = np.array([0.0, 9.0, 9.0])
     assert watched.rmse(prediction) == pytest.approx(np.sqrt((0.5**2 + 3 * 0.5**2) / 4))
     assert replace(watched, weights=None).rmse(prediction) == pytest.approx(0.5)
 
 
 def test_burn_in():
-    assert [Plan().burn_in(n) for n in (0, 3, 4, 100, 101)] == [0, 0, 1, 25, 25]
-    assert Plan(n_burn_in=7).burn_in(3) == 7
+    assert [RunPlan().burn_in(n) for n in (0, 3, 4, 100, 101)] == [0, 0, 1, 25, 25]
+    assert RunPlan(n_burn_in=7).burn_in(3) == 7
 
 
 # -- reports and records ------------------------------------------------------------------------------------------
 
 
 def test_numbers_of_a_report():
-    priors = replace(PRIORS, shapes=[(3, 2), (2, 4)], alpha=[1.0] * 2, beta=[1.0] * 2, tau2=None, sample_sigma=True)
-    state = started(Plan(n_sweeps=3), priors=priors)
+    hyper = replace(HYPER, shapes=[(3, 2), (2, 4)], alpha=[1.0] * 2, beta=[1.0] * 2, tau2=None, sample_sigma=True)
+    state = started(RunPlan(n_sweeps=3), hyper=hyper)
     steps(state, 2)
     before = [[x.copy() for x in chain.state.row_labels + chain.state.col_labels] for chain in state.chains.chains]
     steps(state, 1)
@@ -136,21 +138,21 @@ def test_numbers_of_a_report():
 
 @pytest.mark.parametrize(("n_burn_in", "first"), [(0, 0), (4, 4)])
 def test_nothing_is_recorded_of_a_burn_in_that_is_known(n_burn_in, first):
-    state = started(Plan(n_sweeps=9, n_burn_in=n_burn_in, thin=1), asked=(np.arange(3), np.arange(3)))
+    state = started(RunPlan(n_sweeps=9, n_burn_in=n_burn_in, thin=1), asked=(np.arange(3), np.arange(3)))
     run(state)
     assert state.probes.blocks[0].first == state.asked.blocks[0].first == first
     assert [each[0].sweep for each in state.keeper.draws] == list(range(first, 9))
 
 
 def test_where_the_burn_in_grows_only_the_draws_after_it_are_held():
-    state = started(Plan(n_sweeps=9, thin=1), asked=(np.arange(3), np.arange(3)))
+    state = started(RunPlan(n_sweeps=9, thin=1), asked=(np.arange(3), np.arange(3)))
     run(state)
     assert state.probes.blocks[0].first == state.asked.blocks[0].first == 0
     assert [each[0].sweep for each in state.keeper.draws] == list(range(2, 9))
 
 
 def test_watchers_can_end_a_run():
-    state = started(Plan(n_sweeps=50))
+    state = started(RunPlan(n_sweeps=50))
     assert run(state, lambda _, report: report.sweep == 4)
     assert state.sweep == len(state.history) == 4
 
@@ -162,7 +164,7 @@ def test_watchers_can_end_a_run():
 
 
 def test_probes():
-    """Rows of some observations with columns of others: active ones come more often."""
+    """Rows of some observations with columns of others: active ones are more frequent."""
     observations = planted_stencils((200, 100), 1, 2, density=0.2, degrees="long-tailed").observations
     probes = make_probes(observations, 0, 3000)
     assert len(probes.rows) == len(probes.cols) == 3000
@@ -176,10 +178,10 @@ def test_probes():
 
 
 def test_row_weights_are_normalised_in_the_burn_in_alone():
-    """And only where sigma is held: else it is not a Gibbs step."""
-    priors = replace(PRIORS, row_noise=5.0)
+    """And only with a fixed sigma: otherwise it is not a Gibbs step."""
+    hyper = replace(HYPER, row_noise=5.0)
     for sample_sigma, expected in ((False, [True] * 3 + [False] * 3), (True, [False] * 6)):
-        state, seen = started(Plan(n_sweeps=6, n_burn_in=3), priors=replace(priors, sample_sigma=sample_sigma)), []
+        state, seen = started(RunPlan(n_sweeps=6, n_burn_in=3), hyper=replace(hyper, sample_sigma=sample_sigma)), []
         for _ in range(6):
             state.step()
             weights, counts = state.chains.chains[0].row_weights(), EASY.observations.row_counts
@@ -192,11 +194,11 @@ def test_row_weights_are_normalised_in_the_burn_in_alone():
 
 @pytest.mark.parametrize("kind", [{}, {"row_noise": 5.0}, {"continuous": True}, {"tau2": None}])
 def test_chains_continue_from_others(kind):
-    """The model, the variances and the row weights of chains that saw part of the data, now with all of it."""
-    priors = replace(PRIORS, shapes=[(3, 2), (2, 2)], alpha=[1.0] * 2, beta=[1.0] * 2, tau2=[0.5] * 2)
-    priors, observations = replace(priors, **kind), EASY.observations
+    """Model, variances and row weights are those of chains fitted to a part of the data; the data is all of it."""
+    hyper = replace(HYPER, shapes=[(3, 2), (2, 2)], alpha=[1.0] * 2, beta=[1.0] * 2, tau2=[0.5] * 2)
+    hyper, observations = replace(hyper, **kind), EASY.observations
     part = observations.select(np.arange(0, observations.nnz, 2))
-    others, chains = (Chains(data, "cpu", priors, 2, 0.3, 1.0, 1) for data in (part, observations))
+    others, chains = (Chains(data, "cpu", hyper, 2, 0.3, 1.0, 1) for data in (part, observations))
     for _ in range(5):
         others.run_sweep()
     others.chains[1].sigma2 = 0.07
@@ -221,7 +223,7 @@ def test_chains_continue_from_others(kind):
 
 
 def test_results_are_in_the_order_of_the_chains():
-    chains = Chains(EASY.observations, "cpu", PRIORS, 5, 0.04, 1.0, 2)
+    chains = Chains(EASY.observations, "cpu", HYPER, 5, 0.04, 1.0, 2)
     assert chains.each(lambda chain: chain.number) == list(range(5)) == list(range(len(chains)))
     with pytest.raises(ZeroDivisionError):
         chains.each(lambda chain: 1 // chain.number)
@@ -235,8 +237,8 @@ def test_results_are_in_the_order_of_the_chains():
 
 
 def test_backfitting_leaves_earlier_stencils_alone():
-    priors = replace(PRIORS, shapes=[(2, 2)] * 3, alpha=[1.0] * 3, beta=[1.0] * 3, tau2=[1.0] * 3)
-    chains = Chains(EASY.observations, "cpu", priors, 2, 0.04, 1.0, 2)
+    hyper = replace(HYPER, shapes=[(2, 2)] * 3, alpha=[1.0] * 3, beta=[1.0] * 3, tau2=[1.0] * 3)
+    chains = Chains(EASY.observations, "cpu", hyper, 2, 0.04, 1.0, 2)
     for stencil in range(3):
         before = [[T.copy() for T in chain.state.templates] for chain in chains.chains]
         chains.backfit(stencil, 4)

@@ -1,4 +1,4 @@
-"""What is kept of a run in bounded memory: running means in blocks of sweeps, and evenly spaced draws."""
+"""Results collected in bounded memory: running means in blocks of sweeps, and evenly spaced draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CELLS = np.arange(4)
 
 
 def filled(sweeps: int, first: int = 0, chains: int = 3, seed: int = 0) -> tuple[Running, np.ndarray]:
-    """Running means after so many sweeps, and all predictions (sweep, chain, cell)."""
+    """Return running means after a number of sweeps, and all predictions (sweep, chain, cell)."""
     every = np.random.default_rng(seed).normal(size=(sweeps, chains, len(CELLS)))
     running = Running(CELLS, CELLS)
     for p, predictions in enumerate(every):
@@ -42,7 +42,7 @@ def test_blocks_hold_every_sweep_once_in_order(sweeps):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 300), st.integers(0, 320), st.integers(0, 5))
 def test_means_since_a_burn_in(sweeps, burn_in, first):
-    """Exact where a block begins; else of the blocks that begin later; at least of the last one."""
+    """Exact where a block begins; otherwise over the blocks that begin later, or over the last one."""
     running, every = filled(sweeps, first)
     begins = [block.first for block in running.blocks]
     start = min((b for b in begins if b >= burn_in), default=begins[-1]) - first
@@ -83,7 +83,7 @@ def test_far_from_zero_the_variance_is_still_right():
 
 
 def run_keeper(keeper: Keeper, sweeps: int, chains: int = 2, first: int = 0) -> list[int]:
-    """The sweeps that are left after so many."""
+    """Return the sweeps whose draws are kept."""
     for sweep in range(first, sweeps):
         if keeper.wants(sweep):
             keeper.add([Draw.of(chain, sweep, StencilSum((2, 2))) for chain in range(chains)])
@@ -131,5 +131,5 @@ def test_since():
     run_keeper(keeper, 5)
     assert [(d.sweep, d.chain) for d in keeper.since(3)] == [(3, 0), (3, 1), (4, 0), (4, 1)]
     assert len(keeper.since(0)) == 10
-    assert [d.sweep for d in keeper.since(99)] == [4, 4]  # the last ones, for want of later ones
+    assert [d.sweep for d in keeper.since(99)] == [4, 4]  # the last ones, if there are no later ones
     assert Keeper(100, 1).since(0) == []

@@ -1,4 +1,4 @@
-"""Targets: thin products that stand for a whole matrix, whichever way it is given."""
+"""Targets: thin products that represent a matrix, a mean of stencil sums or a predictor."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ def test_all_ways_give_the_same(effects):
     matrix = np.mean([each.dense() for each in sums], axis=0)
     exact = of_matrix(matrix, a, b, 22)
     np.testing.assert_allclose(product(exact), matrix, atol=1e-9)
-    assert exact.rest == pytest.approx(0.0, abs=1e-6)
     for other in (
         of_mean([each.codes for each in sums], a, b, 22),
         of_predictor(lambda i, j: matrix[i, j], a, b, 22, block=100),
@@ -69,7 +68,7 @@ def test_all_ways_give_the_same(effects):
 
 
 def test_fewer_vectors_are_the_best_ones(monkeypatch):
-    """By random projection too, to within a percent of the error of the exact ones."""
+    """The randomised SVD comes within one percent of the optimal error."""
     (a, b), random = weights(), np.random.default_rng(3)
     matrix = random.normal(size=SHAPE) @ np.diag(0.7 ** np.arange(SHAPE[1]))
     scaled = np.sqrt(np.outer(a, b))
@@ -79,7 +78,6 @@ def test_fewer_vectors_are_the_best_ones(monkeypatch):
     found = of_matrix(matrix, a, b, 6)
     error = np.square(scaled * (product(found) - matrix)).sum()
     assert error == pytest.approx(np.square(values[6:]).sum(), rel=0.01)
-    assert found.rest == pytest.approx(error, rel=1e-6)
 
 
 def test_scales():

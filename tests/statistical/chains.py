@@ -1,4 +1,4 @@
-"""Tiny problems, chains on them, and what is written down of every sweep."""
+"""Tiny problems, chains on them, and records of every sweep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exact import Exact, Partition, canonical, together
 from accams.engine.base import State
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 PAIRS = [("blocked", "dirichlet"), ("collapsed", "dirichlet"), ("collapsed", "crp")]
 ROW_WEIGHTS = np.array([0.5, 2.0, 1.0, 0.25])
@@ -33,25 +33,25 @@ class Problem:
 
     @property
     def omega(self) -> np.ndarray:
-        """Precision of every cell in units of 1 / sigma^2."""
+        """Return the precision of every cell in units of 1 / sigma^2."""
         return self.data.W * (ROW_WEIGHTS[: self.shape[0], None] if self.row_weights else 1.0)
 
     def state(self, n_stencils: int) -> State:
-        """A new state, with offset 0."""
+        """Return a new state with offset 0."""
         engine = make_engine(self.data.observations, self.engine, n_stencils, 1, offset=0.0, row_weights=True)
         state = engine.new_state()
         if self.row_weights:
             state.set_row_weights(ROW_WEIGHTS[: self.shape[0]])
         return state
 
-    def exact(self, priors: Priors, sigma2: float, tau2=None) -> Exact:
-        """The posterior by enumeration."""
-        return Exact(self.data.X, self.omega, priors, sigma2, priors.tau2 if tau2 is None else tau2)
+    def exact(self, hyper: Hyperparameters, sigma2: float, tau2=None) -> Exact:
+        """Return the posterior by enumeration."""
+        return Exact(self.data.X, self.omega, hyper, sigma2, hyper.tau2 if tau2 is None else tau2)
 
 
 @dataclass
 class Draws:
-    """What a chain went through: labels[stencil][side] as partitions, cells of the model, variances."""
+    """Draws of a chain: labels[stencil][side] as partitions, cells of the model, variances."""
 
     labels: list[list[list[Partition]]]
     cells: np.ndarray
@@ -59,27 +59,27 @@ class Draws:
     tau2: np.ndarray
 
     def pairs(self, stencil: int, side: int) -> np.ndarray:
-        """Which pairs of rows (columns) are together, draw by draw."""
+        """Return the indicators, draw by draw, of pairs of rows (columns) in one cluster."""
         each = np.array(self.labels[stencil][side])
         first, second = np.triu_indices(each.shape[1], 1)
         return each[:, first] == each[:, second]
 
 
 def pair_probabilities(every: list[Partition], p: np.ndarray) -> np.ndarray:
-    """Probabilities that pairs of rows (columns) are together."""
+    """Return the probabilities that pairs of rows (columns) are in one cluster."""
     return np.array([together(x)[np.triu_indices(len(x), 1)] for x in every]).T @ p
 
 
 def cells(state: State) -> np.ndarray:
-    """The model as a vector of cells."""
+    """Return the model as a vector of cells."""
     return (twins.model_ticks(state) * state.engine.grid.step).ravel()
 
 
 def run(chain: Chain, sweeps: int, burn: int = 100) -> Draws:
-    """Draws after each of `sweeps` sweeps, after a burn-in."""
+    """Return the draws of `sweeps` sweeps after a burn-in."""
     for _ in range(burn):
         chain.run_sweep()
-    state, n_stencils = chain.state, len(chain.priors.shapes)
+    state, n_stencils = chain.state, len(chain.hyper.shapes)
     out = Draws([[[], []] for _ in range(n_stencils)], np.empty((sweeps, 0)), np.empty(sweeps), np.empty((sweeps, 0)))
     models, taus = [], []
     for sweep in range(sweeps):

@@ -11,7 +11,7 @@ from functools import cache, reduce
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 Partition = tuple[int, ...]
 
@@ -30,7 +30,7 @@ def canonical(labels) -> Partition:
 
 
 def partitions(size: int, most: int | None = None) -> list[Partition]:
-    """All partitions of `size` things into at most `most` groups.
+    """Return all partitions of `size` elements into at most `most` groups.
 
     >>> partitions(3, 2)
     [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1)]
@@ -58,7 +58,7 @@ def log_crp(partition: Partition, alpha: float) -> float:
 
 
 def label_prior(size: int, k: int | None, alpha: float, kind: str) -> tuple[list[Partition], np.ndarray]:
-    """All partitions into at most k groups, and their probabilities."""
+    """Return all partitions into at most k groups, and their probabilities."""
     every = partitions(size, k)
     log_p = [log_crp(p, alpha) if kind == "crp" else log_dirichlet(p, alpha, k or 0) for p in every]
     return every, np.exp(log_p - logsumexp(log_p))
@@ -80,14 +80,14 @@ def block_log_likelihood(X, omega, c, d, sigma2: float, tau2: float) -> float:
 
 
 def together(partition: Partition) -> np.ndarray:
-    """1 where two rows (columns) are in one group."""
+    """Return 1 for pairs of rows (columns) in one group, else 0."""
     labels = np.array(partition)
     return (labels[:, None] == labels).astype(float)
 
 
 @cache
 def shared_blocks(rows: tuple[Partition, ...], cols: tuple[Partition, ...]) -> np.ndarray:
-    """1 where two cells are in one block, for every combination of partitions."""
+    """Return 1 for pairs of cells in one block, else 0, for every combination of partitions."""
     return np.array([np.kron(together(c), together(d)) for c in rows for d in cols])
 
 
@@ -101,18 +101,18 @@ class Exact:
     ----------
     X, omega : arrays
         Values, and precisions in units of 1 / sigma^2: observation weight times row weight, 0 where missing.
-    priors : Priors
+    hyper : Hyperparameters
     sigma2 : float
     tau2 : one per stencil
     """
 
-    def __init__(self, X, omega, priors: Priors, sigma2: float, tau2) -> None:
+    def __init__(self, X, omega, hyper: Hyperparameters, sigma2: float, tau2) -> None:
         self.X, self.omega, self.sigma2, self.tau2 = X, omega, sigma2, tau2
         self.partitions, sides = [], []
-        for stencil, k in enumerate(priors.shapes):
+        for stencil, k in enumerate(hyper.shapes):
             pairs = []
-            for side, alpha in enumerate((priors.alpha[stencil], priors.beta[stencil])):
-                pairs.append(label_prior(X.shape[side], None if priors.growing else k[side], alpha, priors.label_prior))
+            for side, alpha in enumerate((hyper.alpha[stencil], hyper.beta[stencil])):
+                pairs.append(label_prior(X.shape[side], None if hyper.growing else k[side], alpha, hyper.label_prior))
             self.partitions.append([every for every, _ in pairs])
             sides += [p for _, p in pairs]
         self.prior = reduce(np.multiply.outer, sides)
@@ -136,12 +136,12 @@ class Exact:
         return -0.5 * (log_det + y @ np.linalg.solve(V, y[:, None])[..., 0].T + len(y) * np.log(2.0 * np.pi))
 
     def marginal(self, stencil: int, side: int) -> np.ndarray:
-        """Probabilities of the partitions of one side of one stencil."""
+        """Return the probabilities of the partitions of one side of one stencil."""
         keep = 2 * stencil + side
         return self.p.sum(axis=tuple(axis for axis in range(self.p.ndim) if axis != keep))
 
     def cell_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior means of every cell of the model and of its square."""
+        """Return the posterior means of every cell of the model and of its square."""
         seen, cov = np.flatnonzero(self.omega), self.covariances()
         V = cov[:, seen][:, :, seen] + np.diag(self.sigma2 / self.omega.flat[seen])
         gain = np.linalg.solve(V, cov[:, seen]).transpose(0, 2, 1)  # combination, cell, observed cell

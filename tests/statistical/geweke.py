@@ -18,7 +18,7 @@ from scipy import stats
 from accams.data.observations import Observations
 from accams.engine.grid import Grid
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 from accams.threads import Threads
 
 Random = np.random.Generator
@@ -28,7 +28,7 @@ TINY = 1e-12  # once in a million draws all of a model is 0 to the nearest tick
 
 @dataclass
 class Parameters:
-    """All that the model does not observe, in the units of the data."""
+    """Parameters of the model, in the units of the data."""
 
     sigma2: float
     tau2: np.ndarray
@@ -39,12 +39,12 @@ class Parameters:
     effects: list[np.ndarray]
 
     def model(self) -> np.ndarray:
-        """The noise-free matrix."""
+        """Return the noise-free matrix."""
         out = self.effects[0][:, None] + self.effects[1]
         return out + sum(T[np.ix_(c, d)] for T, (c, d) in zip(self.T, self.labels, strict=True))
 
     def statistics(self, X: np.ndarray, weights: np.ndarray, empty_blocks: bool) -> list[float]:
-        """What is compared: moments of everything, and products that tell whether it goes together as it should.
+        """Return the statistics to compare: moments of all parameters, and products that test their dependence.
 
         Nothing here depends on the names of clusters. Blocks of empty clusters count only where the sampler has them.
         """
@@ -57,7 +57,7 @@ class Parameters:
         return [float(x) for x in out]
 
     def of_variances(self) -> list[float]:
-        """sigma^2, row precisions, and both with tau^2."""
+        """Return statistics of sigma^2 and row precisions, and of both with tau^2."""
         log_sigma2, log_weights = np.log(self.sigma2), np.log(self.row_weights)
         out = [self.sigma2, log_sigma2, log_sigma2**2, log_sigma2 * np.log(self.tau2).sum()]
         mean = self.row_weights.mean()
@@ -65,7 +65,7 @@ class Parameters:
         return [*out, log_sigma2 * log_weights.mean()]
 
     def of_fit(self, X: np.ndarray, weights: np.ndarray) -> list[float]:
-        """How well the model fits: squared errors are chi-square, and errors are uncorrelated with the model."""
+        """Return statistics of the errors: their squares are chi-square, and they are uncorrelated with the model."""
         model = self.model()
         errors = (X - model) * np.sqrt(weights * self.row_weights[:, None] / self.sigma2)
         rows, chi2 = np.square(errors).sum(axis=1), np.square(errors).sum() - np.count_nonzero(weights)
@@ -75,7 +75,7 @@ class Parameters:
         return [*out, size, size * np.log(self.sigma2), _angle(model[0], model[1]), _angle(model[:, 0], model[:, 1])]
 
     def of_stencil(self, stencil: int, empty_blocks: bool) -> list[float]:
-        """Its tau^2, template and labels."""
+        """Return statistics of the tau^2, template and labels of a stencil."""
         tau2, T, sides = self.tau2[stencil], self.T[stencil], self.labels[stencil]
         used = [sorted(set(labels.tolist())) for labels in sides]
         rows, cols = len(used[0]), len(used[1])
@@ -85,79 +85,79 @@ class Parameters:
 
 
 def _angle(x: np.ndarray, y: np.ndarray) -> float:
-    """The cosine of the angle between two vectors."""
+    """Return the cosine of the angle between two vectors."""
     return float(x @ y / np.sqrt((x @ x) * (y @ y) + TINY))
 
 
 def _scale(x: np.ndarray, tau2: float) -> list[float]:
-    """How large x is, how large tau^2 is, and how one goes with the other (logarithms have light tails)."""
+    """Return statistics of the scale of x, of tau^2 and of their dependence (logarithms have light tails)."""
     square, log_tau2 = np.square(x).mean() + TINY, np.log(tau2)
     return [np.log(square), log_tau2, log_tau2**2, np.log(square) * log_tau2, square / tau2]
 
 
 @dataclass
 class World:
-    """What is known beforehand: which cells are observed, with which weights, by which engine, under which priors."""
+    """Fixed parts of a joint-distribution test: hyperparameters, engine, observed cells and their weights."""
 
-    priors: Priors
+    hyper: Hyperparameters
     engine: str = "cpu"
     chain_class: type[Chain] = Chain
     shape: tuple[int, int] = (7, 3)
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Of observations: 1/4 to 2, and 0 for one cell in five, which is missing."""
+        """Return observation weights from 1/4 to 2, and 0 for missing cells, one in five."""
         random = np.random.default_rng(0)
         return random.integers(1, 9, self.shape) / 4 * (random.random(self.shape) < 0.8)
 
     # -- from the prior ---------------------------------------------------------------------------------------
 
     def draw_parameters(self, random: Random) -> Parameters:
-        """One draw from the prior."""
-        priors, n_stencils = self.priors, len(self.priors.shapes)
-        sigma2 = priors.eta[1] / random.gamma(priors.eta[0])
-        while sigma2 > priors.sigma_max**2:
-            sigma2 = priors.eta[1] / random.gamma(priors.eta[0])
-        tau2, effect_tau2 = (priors.gamma[1] / random.gamma(priors.gamma[0], size=size) for size in (n_stencils, 2))
-        T = [random.normal(0.0, np.sqrt(t), shape) for t, shape in zip(tau2, priors.shapes, strict=True)]
+        """Draw all parameters from the prior."""
+        hyper, n_stencils = self.hyper, len(self.hyper.shapes)
+        sigma2 = hyper.eta[1] / random.gamma(hyper.eta[0])
+        while sigma2 > hyper.sigma_max**2:
+            sigma2 = hyper.eta[1] / random.gamma(hyper.eta[0])
+        tau2, effect_tau2 = (hyper.gamma[1] / random.gamma(hyper.gamma[0], size=size) for size in (n_stencils, 2))
+        T = [random.normal(0.0, np.sqrt(t), shape) for t, shape in zip(tau2, hyper.shapes, strict=True)]
         labels = [[self.draw_labels(stencil, side, random) for side in (0, 1)] for stencil in range(n_stencils)]
-        half = (priors.row_noise or np.inf) / 2.0
-        weights = random.gamma(half, 1.0 / half, self.shape[0]) if priors.row_noise else np.ones(self.shape[0])
-        spread = np.sqrt(effect_tau2) * priors.continuous
+        half = (hyper.row_noise or np.inf) / 2.0
+        weights = random.gamma(half, 1.0 / half, self.shape[0]) if hyper.row_noise else np.ones(self.shape[0])
+        spread = np.sqrt(effect_tau2) * hyper.continuous
         effects = [random.normal(0.0, s, size) for s, size in zip(spread, self.shape, strict=True)]
         return Parameters(sigma2, tau2, T, labels, weights, effect_tau2, effects)
 
     def draw_labels(self, stencil: int, side: int, random: Random) -> np.ndarray:
-        """Labels of one side: by Dirichlet weights, or from a Chinese restaurant if it has no more than k tables."""
-        priors, size, k = self.priors, self.shape[side], self.priors.shapes[stencil][side]
-        alpha = (priors.alpha, priors.beta)[side][stencil]
-        if priors.label_prior == "dirichlet":
+        """Draw the labels of one side from the Dirichlet prior, or from the CRP conditioned on at most k clusters."""
+        hyper, size, k = self.hyper, self.shape[side], self.hyper.shapes[stencil][side]
+        alpha = (hyper.alpha, hyper.beta)[side][stencil]
+        if hyper.label_prior == "dirichlet":
             return random.choice(k, size, p=random.dirichlet([alpha / k] * k))
         while True:
             labels = [0]
-            for _ in range(size - 1):  # sit down beside one of those who are there, or at a new table
+            for _ in range(size - 1):  # join the cluster of an earlier row, or open a new one
                 beside = random.random() * (len(labels) + alpha)
                 labels.append(labels[int(beside)] if beside < len(labels) else max(labels) + 1)
             if max(labels) < k:
                 return np.array(labels)
 
     def draw_data(self, parameters: Parameters, random: Random) -> np.ndarray:
-        """New data given the parameters, in all cells."""
+        """Draw data in all cells, given the parameters."""
         omega = np.maximum(self.weights, 1e-9) * parameters.row_weights[:, None]
         return parameters.model() + np.sqrt(parameters.sigma2 / omega) * random.standard_normal(self.shape)
 
     # -- by the chain -----------------------------------------------------------------------------------------
 
     def chain_on(self, X: np.ndarray) -> Chain:
-        """A new chain on these data, on a grid that is always the same."""
+        """Return a new chain on these data, always with the same grid."""
         i, j = np.nonzero(self.weights)
         obs = Observations.from_coo(i, j, X[i, j], shape=self.shape, weights=self.weights[i, j])
         grid = replace(Grid.of(obs, 4, 0.0, row_weights=True), step=2.0**-20, limit=2**25)
         state = twins.KINDS[self.engine](obs, grid, Threads(1)).new_state()
-        return self.chain_class(state, self.priors, 0, 1.0)
+        return self.chain_class(state, self.hyper, 0, 1.0)
 
     def chain(self, steps: int, random: Random) -> Iterator[tuple[Parameters, np.ndarray]]:
-        """The parameters after each of `steps` sweeps and the data they were drawn for; then come new data."""
+        """Yield parameters and data after each of `steps` sweeps, each followed by a new draw of the data."""
         X = self.draw_data(self.draw_parameters(random), random)
         chain = self.chain_on(X)
         for step in range(BURN + steps):
@@ -170,7 +170,7 @@ class World:
             chain.continue_from(before)
 
     def parameters_of(self, chain: Chain) -> Parameters:
-        """What the chain holds."""
+        """Return the current parameters of a chain."""
         state, step = chain.state, chain.state.engine.grid.step
         labels = [[c.astype(int), d.astype(int)] for c, d in zip(state.row_labels, state.col_labels, strict=True)]
         effects = [np.zeros(n) if e is None else e * step for n, e in zip(self.shape, state.effects, strict=True)]
@@ -181,8 +181,8 @@ class World:
     # -- the test ---------------------------------------------------------------------------------------------
 
     def p_values(self, steps: int, seed: int = 0) -> list[float]:
-        """Of every statistic: its mean along the chain (standard error by batch means) against the prior's."""
-        random, empty = np.random.default_rng(seed), self.priors.sampler == "blocked"
+        """Return p-values of the mean of every statistic along the chain (by batch means) against the prior's."""
+        random, empty = np.random.default_rng(seed), self.hyper.sampler == "blocked"
         straight = (self.draw_parameters(random) for _ in range(steps))
         prior, chain = (
             np.array([each.statistics(X, self.weights, empty) for each, X in draws])
@@ -195,5 +195,5 @@ class World:
         return list(2.0 * stats.t.sf(np.abs(z), BATCHES - 1))
 
     def p_value(self, steps: int, seed: int = 0) -> float:
-        """All of them in one."""
+        """Return the smallest p-value after Bonferroni correction."""
         return bonferroni(self.p_values(steps, seed))

@@ -1,4 +1,4 @@
-"""Simulation-based calibration: the truth is as likely to have any rank among the draws as any other."""
+"""Simulation-based calibration: the rank of the truth among the draws is uniformly distributed."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from compare import bonferroni
 from geweke import World
 from scipy import stats
 
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 FALSE_ALARM = 1e-3
 REPLICATES, DRAWS, THIN, BURN = 80, 11, 4, 36
 BINS = 4
 
 
-def priors_of(pair: tuple[str, str], seed: int) -> Priors:
-    """Two stencils of 3 x 3, all variances sampled."""
-    return Priors(
+def hyper_of(pair: tuple[str, str], seed: int) -> Hyperparameters:
+    """Return hyperparameters of two 3 x 3 stencils, with all variances sampled."""
+    return Hyperparameters(
         shapes=[(3, 3)] * 2, alpha=[3.0] * 2, beta=[3.0] * 2, sampler=pair[0], label_prior=pair[1], eta=(4.0, 3.0),
         gamma=(4.0, 2.0), sigma_max=1.5, sample_sigma=True, seed=seed,
     )  # fmt: skip
 
 
 def ranks(pair: tuple[str, str], seed: int) -> list[int]:
-    """Of the true sigma^2, of three cells and of the model's mean square, among thinned draws of one short chain."""
-    random, world = np.random.default_rng([seed, 7]), World(priors_of(pair, seed), shape=(12, 10))
+    """Return ranks of the true sigma^2, three cells and the mean square among thinned draws of a short chain."""
+    random, world = np.random.default_rng([seed, 7]), World(hyper_of(pair, seed), shape=(12, 10))
     truth = world.draw_parameters(random)
     chain = world.chain_on(world.draw_data(truth, random))
     chain.sigma2 = 0.7

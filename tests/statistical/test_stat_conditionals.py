@@ -1,4 +1,4 @@
-"""The single draws of a sweep against the distributions they are named after."""
+"""The conditional draws of a sweep against their distributions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from accams.fit.conditionals import (
     draw_prior_labels,
     draw_template,
 )
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 from accams.kernels import sample
 
 FALSE_ALARM = 1e-4
@@ -53,7 +53,7 @@ CUT = {  # shape, scale, upper
 
 
 def tail_distribution(g: np.ndarray, shape: float, low: float) -> np.ndarray:
-    """P(G <= g | G >= low) for gamma G: from scipy where the tail is not too small, else by adding up the density."""
+    """Return P(G <= g | G >= low) for gamma G: by scipy or, for tiny tails, by integrating the density."""
     tail = special.gammaincc(shape, low)
     if tail > 1e-9 and shape > 1e-6:
         return 1.0 - special.gammaincc(shape, g) / tail
@@ -148,10 +148,10 @@ def test_labels_from_the_prior(kind, size, k, alpha):
 
 @pytest.mark.parametrize(("kind", "k"), [("dirichlet", 3), ("dirichlet", 5), ("crp", 4), ("crp", 2)])
 def test_log_probability_of_labels(kind, k):
-    """Counts per label give the probability of the partition, but for how many labelings name it. Not random."""
-    priors = Priors([(k, 7)], [1.7], [9.0], label_prior=kind)
+    """Label counts give the probability of the partition, divided by its number of labelings. Deterministic."""
+    hyper = Hyperparameters([(k, 7)], [1.7], [9.0], label_prior=kind)
     every, p = label_prior(4, k, 1.7, kind)
-    logs = np.array([priors.log_labels(np.bincount(partition, minlength=k), 0, 0) for partition in every])
+    logs = np.array([hyper.log_labels(np.bincount(partition, minlength=k), 0, 0) for partition in every])
     groups = np.array([max(partition) + 1 for partition in every])
     if kind == "dirichlet":
         logs += special.gammaln(k + 1) - special.gammaln(k - groups + 1)

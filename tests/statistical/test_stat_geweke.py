@@ -1,4 +1,4 @@
-"""Geweke's joint-distribution test of whole sweeps, and proof that it has teeth."""
+"""Geweke's joint-distribution test of complete sweeps, and of sweeps with known errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from geweke import World
 
 from accams.fit.conditionals import draw_inverse_gamma
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 FALSE_ALARM = 1e-4
 STEPS = 1500
@@ -20,44 +20,44 @@ TWO = {"shapes": [(3, 2), (2, 3)], "alpha": [1.5, 3.0], "beta": [2.0, 1.0]}
 VARIANCES = {"eta": (5.0, 5.0), "gamma": (5.0, 2.0), "sigma_max": 1.4, "sample_sigma": True}
 
 
-def priors_of(pair: tuple[str, str], settings: dict, **more) -> Priors:
-    """One of the three pairs, with everything sampled."""
-    return Priors(sampler=pair[0], label_prior=pair[1], **settings, **VARIANCES, **more)
+def hyper_of(pair: tuple[str, str], settings: dict, **more) -> Hyperparameters:
+    """Return hyperparameters of one of the three pairs, with all variances sampled."""
+    return Hyperparameters(sampler=pair[0], label_prior=pair[1], **settings, **VARIANCES, **more)
 
 
 @pytest.mark.parametrize(("pair", "settings"), [(BLOCKED, TWO), (COLLAPSED, ONE), (CRP, TWO)])
 def test_variances_templates_labels_and_row_precisions(pair, settings):
     """Cells missing, observation weights, row noise. Bonferroni over about 30 statistics: false-alarm rate 1e-4."""
-    assert World(priors_of(pair, settings, row_noise=6.0)).p_value(STEPS) > FALSE_ALARM
+    assert World(hyper_of(pair, settings, row_noise=6.0)).p_value(STEPS) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(("pair", "engine"), [(BLOCKED, "dense"), (CRP, "cpu")])
 def test_continuous_effects(pair, engine):
     """With row noise, beside one stencil. Bonferroni over about 30 statistics: false-alarm rate 1e-4."""
-    priors = priors_of(pair, ONE, row_noise=6.0, continuous=True)
-    assert World(priors, engine).p_value(STEPS) > FALSE_ALARM
+    hyper = hyper_of(pair, ONE, row_noise=6.0, continuous=True)
+    assert World(hyper, engine).p_value(STEPS) > FALSE_ALARM
 
 
-# -- wrong on purpose ----------------------------------------------------------------------------------------
+# -- known errors --------------------------------------------------------------------------------------------
 
 
 class SigmaWithoutHalves(Chain):
     """sigma^2 as the paper prints it: IG(eta_a + E, eta_b + SSE)."""
 
     def draw_noise(self, random: np.random.Generator) -> None:
-        shape = self.priors.eta[0] + self.state.engine.observations.n_observed
-        scale = self.priors.eta[1] + self.state.squared_error()
-        self.sigma2 = draw_inverse_gamma(shape, scale, random, self.priors.sigma_max**2)
+        shape = self.hyper.eta[0] + self.state.engine.observations.n_observed
+        scale = self.hyper.eta[1] + self.state.squared_error()
+        self.sigma2 = draw_inverse_gamma(shape, scale, random, self.hyper.sigma_max**2)
 
 
 class TauCountsEmptyBlocks(Chain):
     """tau^2 with K the number of all blocks of the template, but the squares of occupied ones only."""
 
     def _tau_gamma(self, stencil, random) -> float:
-        return float(random.standard_gamma(self.priors.gamma[0] + self.state.templates[stencil].size / 2.0))
+        return float(random.standard_gamma(self.hyper.gamma[0] + self.state.templates[stencil].size / 2.0))
 
 
 @pytest.mark.parametrize(("wrong", "pair"), [(SigmaWithoutHalves, CRP), (TauCountsEmptyBlocks, COLLAPSED)])
 def test_it_has_teeth(wrong, pair):
-    """Chains that are wrong in a subtle way are found out."""
-    assert World(priors_of(pair, ONE), chain_class=wrong).p_value(STEPS) < FALSE_ALARM
+    """Chains with a subtle error are detected."""
+    assert World(hyper_of(pair, ONE), chain_class=wrong).p_value(STEPS) < FALSE_ALARM

@@ -1,4 +1,4 @@
-"""The two samplers have the same target: on the same data they put the same rows together equally often."""
+"""Both samplers have the same target: on the same data, pairs of rows share a cluster equally often."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from scipy import stats
 from accams.data.observations import Observations
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 FALSE_ALARM = 1e-4
 
 
 def draws_of(sampler: str, X: np.ndarray, sweeps: int) -> Draws:
-    """A chain with one stencil of 4 x 3 under the Dirichlet prior, sigma^2 = 1, tau^2 = 0.5."""
-    priors = Priors([(4, 3)], [3.0], [2.0], sampler, "dirichlet", tau2=[0.5])
+    """Run a chain with one 4 x 3 stencil under the Dirichlet prior, sigma^2 = 1, tau^2 = 0.5."""
+    hyper = Hyperparameters([(4, 3)], [3.0], [2.0], sampler, "dirichlet", tau2=[0.5])
     engine = make_engine(Observations.from_dense(X), "cpu", 1, 1, offset=0.0)
-    return run(Chain(engine.new_state(), priors, 0, 1.0), sweeps)
+    return run(Chain(engine.new_state(), hyper, 0, 1.0), sweeps)
 
 
 def planted(shape: tuple[int, int]) -> np.ndarray:

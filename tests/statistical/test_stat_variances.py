@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from accams.data.observations import Observations
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 
 FALSE_ALARM = 1e-4
 SWEEPS = 2000
@@ -24,7 +24,7 @@ BLOCKED, COLLAPSED, CRP = PAIRS
 
 
 def integrate(grid: np.ndarray, posteriors: list[Exact]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Probabilities of the variance on its grid (even in logarithms), and of the partitions of both sides."""
+    """Return probabilities of the variance on its grid (even in logarithms) and of the partitions of both sides."""
     prior = stats.invgamma(SHAPE, scale=SCALE).logpdf(grid) + np.log(grid)
     log_p = prior + [each.log_evidence for each in posteriors]
     p = np.exp(log_p - logsumexp(log_p))
@@ -33,14 +33,14 @@ def integrate(grid: np.ndarray, posteriors: list[Exact]) -> tuple[np.ndarray, li
 
 
 def quantiles(drawn: np.ndarray, grid: np.ndarray, p: np.ndarray) -> float:
-    """p-value that the variance is below nine of its quantiles as often as it should."""
+    """Return the p-value of the draws of the variance at nine of its quantiles."""
     edges, cdf = np.sqrt(grid[1:] * grid[:-1]), np.cumsum(p)
     places = np.searchsorted(cdf, LEVELS)
     return hotelling(drawn[:, None] <= edges[places], cdf[places])
 
 
 def p_value(drawn, labels, grid, posteriors: list[Exact]) -> float:
-    """The variance and the partitions of both sides, all in one."""
+    """Return the p-value of the variance and the partitions of both sides."""
     weights, sides = integrate(grid, posteriors)
     out = [quantiles(drawn, grid, weights)]
     for side, p in enumerate(sides):
@@ -58,18 +58,18 @@ def p_value(drawn, labels, grid, posteriors: list[Exact]) -> float:
     ],
 )
 def test_sigma2(kind, engine, row_weights, pair):
-    """Cut off at sigma_max^2 = 2.5, in the middle of it; row weights and labels with it. False-alarm rate 1e-4."""
+    """Truncated at sigma_max^2 = 2.5, inside the posterior; with row weights and labels. False-alarm rate 1e-4."""
     highest = 2.5
     problem = Problem(kind, engine, row_weights)
-    priors = Priors(
+    hyper = Hyperparameters(
         sampler=pair[0], label_prior=pair[1], **SETTINGS, tau2=[2.0], eta=(SHAPE, SCALE), sample_sigma=True,
         sigma_max=highest**0.5,
     )  # fmt: skip
-    draws = run(Chain(problem.state(1), priors, 0, 1.0), SWEEPS)
+    draws = run(Chain(problem.state(1), hyper, 0, 1.0), SWEEPS)
     assert draws.sigma2.max() <= highest
     grid = np.exp(np.linspace(np.log(0.05), np.log(highest), 61))
     grid = np.sqrt(grid[1:] * grid[:-1])
-    assert p_value(draws.sigma2, draws.labels, grid, [problem.exact(priors, s) for s in grid]) > FALSE_ALARM
+    assert p_value(draws.sigma2, draws.labels, grid, [problem.exact(hyper, s) for s in grid]) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_sigma2(kind, engine, row_weights, pair):
 def test_tau2(kind, engine, pair):
     """By occupied blocks where the template is integrated out, by all blocks else. False-alarm rate 1e-4."""
     problem, sigma2 = Problem(kind, engine), 2.0
-    priors = Priors(sampler=pair[0], label_prior=pair[1], **SETTINGS, gamma=(SHAPE, SCALE))
-    draws = run(Chain(problem.state(1), priors, 0, sigma2), SWEEPS)
+    hyper = Hyperparameters(sampler=pair[0], label_prior=pair[1], **SETTINGS, gamma=(SHAPE, SCALE))
+    draws = run(Chain(problem.state(1), hyper, 0, sigma2), SWEEPS)
     grid = np.exp(np.linspace(np.log(0.1), np.log(60.0), 60))
-    posteriors = [problem.exact(priors, sigma2, [t]) for t in grid]
+    posteriors = [problem.exact(hyper, sigma2, [t]) for t in grid]
     assert p_value(draws.tau2[:, 0], draws.labels, grid, posteriors) > FALSE_ALARM
 
 
@@ -90,9 +90,9 @@ def test_variances_of_continuous_effects():
     """No stencil, large effects of rows, small ones of columns; a grid of both variances. False-alarm rate 1e-4."""
     random, sigma2, shape = np.random.default_rng(6), 1.0, (6, 4)
     X = random.normal(0.0, 3.0, (6, 1)) + random.normal(0.0, 0.3, 4) + random.normal(size=shape)
-    priors = Priors([], [], [], gamma=(SHAPE, SCALE), continuous=True)
+    hyper = Hyperparameters([], [], [], gamma=(SHAPE, SCALE), continuous=True)
     engine = make_engine(Observations.from_dense(X), "dense", 1, 1, offset=0.0)
-    chain, drawn = Chain(engine.new_state(), priors, 0, sigma2), []
+    chain, drawn = Chain(engine.new_state(), hyper, 0, sigma2), []
     for _ in range(2 * SWEEPS):
         chain.run_sweep()
         drawn.append(chain.effect_tau2.copy())

@@ -15,7 +15,7 @@ from accams.engine.base import Engine, State
 from accams.engine.choose import make_engine
 from accams.estimators.base import StencilEstimator, check_magnitude, is_true, stencil_shapes
 from accams.fit.backfit import BackfitSettings, Step, all_or_nothing, backfit
-from accams.fit.early import EarlyStopping, HeldOut, validation_split
+from accams.fit.early import EarlyStopping, ValidationSet, validation_split
 from accams.fit.keys import seed_of
 from accams.fit.refit import refit
 from accams.fitted.parts import resolve_clip
@@ -148,7 +148,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
         with ProgressBar(self.verbose, "holding out", observations.nnz):
             training, held_out = validation_split(observations, self.validation_fraction, plan.seed)
         bounds = resolve_clip(self.clip, observations.value_range)
-        early = EarlyStopping(HeldOut(held_out, bounds), self.patience)
+        early = EarlyStopping(ValidationSet(held_out, bounds), self.patience)
         outcome = self._run(training, replace(plan, n_relearn=0), early)
         return outcome.first(early.n_stencils), early.history
 

@@ -17,7 +17,7 @@ from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.early import validation_split
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import seed_of
-from accams.fit.run import RunPlan, Watched
+from accams.fit.run import RunPlan, RunningValidation
 from accams.fit.running import Running
 from accams.fitted.parts import resolve_clip
 from accams.settings.bayesian import BayesianSettings, Priors, Schedule, present_names
@@ -252,11 +252,11 @@ def _per_stencil(value: Any, n: int) -> list[float]:
     return (given + given[-1:] * n)[:n]
 
 
-def parts_of(settings: BayesianSettings, observations: Observations, seed: int) -> tuple[Observations, Watched | None]:
+def parts_of(settings: BayesianSettings, observations: Observations, seed: int) -> tuple[Observations, RunningValidation | None]:
     """Return what is fitted, and what is held out for early stopping."""
     if not settings.early_stopping:
         return observations, None
     training, held_out = validation_split(observations, records(settings)[1].validation_fraction, seed)
     rows, cols, values = held_out.coo()
     clip = resolve_clip(settings.clip, observations.value_range) or (-np.inf, np.inf)
-    return training, Watched(Running(rows, cols), values, held_out.weights, clip)
+    return training, RunningValidation(Running(rows, cols), values, held_out.weights, clip)

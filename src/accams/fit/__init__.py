@@ -1,1 +1,1 @@
-"""The algorithms: schedules over k x k tables that know nothing of where the data is."""
+"""Fitting algorithms: they work on k x k tables and leave all passes over the data to an engine."""

@@ -1,4 +1,4 @@
-"""ACCAMS: fit one stencil to the residual, subtract it, go on; then, if asked, go round again (relearning)."""
+"""ACCAMS by backfitting: fit each stencil to the residual of the others, once or in several passes (relearning)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SEED_ITERATIONS = 20
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a fit needs to know beside the data; names as in `accams.ACCAMS`."""
+class BackfitSettings:
+    """Parameters of backfitting, named as in `accams.ACCAMS`."""
 
     shapes: Sequence[tuple[int, int]]
     max_iter: int = 50
@@ -39,25 +39,25 @@ class Settings:
 
 @dataclass(frozen=True)
 class Step:
-    """What a callback is told after each stencil.
+    """Progress of a backfitting fit, passed to callbacks after each stencil.
 
     Attributes
     ----------
     sweep : int
-        0 while the stencils are fitted first, then the number of the relearning pass.
+        0 for the first fit of the stencils, then the number of the relearning pass.
     stencil, n_stencils : int
-        The stencil just fitted, counted from 0, and how many there will be.
+        Index of the stencil just fitted, and number of stencils planned.
     rmse : float
-        On the training data, with this stencil in.
+        Training error including this stencil.
     iterations : int
-        Alternations that this stencil took.
+        Number of alternations for this stencil.
     seconds : float
-        Since the fit began.
+        Time since the fit began.
     validation_rmse : float or None
-        On the validation slice, where there is one.
+        Validation error, with validation data.
     visit : Visit or None
-        Entropy of the stencil's labels, share of them that changed since the last sweep (1 when it is new), and how
-        much it lowers the mean squared error.
+        Entropy of the stencil's labels, fraction of them changed since the last sweep (1 for a new stencil), and
+        reduction of the mean squared error.
     """
 
     sweep: int
@@ -73,11 +73,11 @@ class Step:
 Watcher = Callable[[State, Step], bool]
 
 
-def backfit(state: State, settings: Settings, watch: Watcher | None = None) -> list[Step]:
-    """Fit all stencils, then relearn them `n_relearn` times; stops early when `watch` says so.
+def backfit(state: State, settings: BackfitSettings, watch: Watcher | None = None) -> list[Step]:
+    """Fit all stencils, then relearn them `n_relearn` times, until `watch` returns True.
 
-    Returns what happened, one step per stencil fitted. A keyboard interrupt ends it after the last whole
-    stencil: then there are fewer steps than asked for, and the residual of `state` is of no more use.
+    Returns one step per stencil fitted. A keyboard interrupt drops the unfinished stencil: then there are fewer steps
+    than planned, and the residual of `state` is invalid.
     """
     began, steps = perf_counter(), list[Step]()
     mass = state.engine.observations.total_weight()
@@ -98,7 +98,7 @@ def backfit(state: State, settings: Settings, watch: Watcher | None = None) -> l
 
 @contextmanager
 def all_or_nothing(state: State) -> Iterator[None]:
-    """On a keyboard interrupt, give `state` back the stencils it had (its residual is then of no use)."""
+    """Restore the stencils of `state` on a keyboard interrupt (but not its residual, which becomes invalid)."""
     before = [*state.templates], [*state.row_labels], [*state.col_labels]
     try:
         yield
@@ -109,11 +109,11 @@ def all_or_nothing(state: State) -> Iterator[None]:
 
 
 def fit_stencil(
-    state: State, stencil: int, k: tuple[int, int], settings: Settings, sweep: int = 0
+    state: State, stencil: int, k: tuple[int, int], settings: BackfitSettings, sweep: int = 0
 ) -> tuple[int, Visit]:
-    """Fit (sweep 0) or relearn one stencil and put it into the residual.
+    """Fit (sweep 0) or relearn one stencil and subtract it from the residual.
 
-    Returns the alternations it took and what became of the stencil (with its gain in all, not per cell).
+    Returns the number of alternations and the statistics of the visit (`gain` as a total, not per cell).
     """
     new = stencil >= len(state.templates)
     before = None if new else [state.row_labels[stencil].copy(), state.col_labels[stencil].copy()]
@@ -133,16 +133,16 @@ def fit_stencil(
         for axis in (0, 1):
             state.set_labels(axis, labels[axis])
     changed = [1.0, 1.0] if before is None else [float(np.mean(x != y)) for x, y in zip(labels, before, strict=True)]
-    visit = visit_of([np.bincount(each) for each in labels], changed, gain(state, tables, T))
+    visit = visit_of([np.bincount(x) for x in labels], changed, gain(state, tables, T))
     state.end(T)
     return iterations, visit
 
 
-def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Template, Tables, float, int]:
-    """Update rows, template, columns, template, ... until no label moves or little is gained.
+def alternate(state: State, settings: BackfitSettings, first: int = 0) -> tuple[Template, Tables, float, int]:
+    """Update rows, template, columns, template, ... until no label changes or the relative gain is below `tol`.
 
-    Starts from the labels as they are. Every step can only lower the (penalised) squared error. Returns
-    the template, the sums it is made of, how much it explains, and the alternations taken.
+    Starts from the current labels. No step raises the penalised squared error. Returns the template, the tables it was
+    computed from, the error it explains, and the number of alternations.
     """
     grid = state.engine.grid
     tables = state.tables(first)
@@ -161,16 +161,16 @@ def alternate(state: State, settings: Settings, first: int = 0) -> tuple[Templat
     return T, tables, explained, iterations
 
 
-def rule(T: Template, grid: Grid, settings: Settings) -> Nearest:
-    """The assignment that lowers the penalised error for this template."""
+def rule(T: Template, grid: Grid, settings: BackfitSettings) -> Nearest:
+    """Return the assignment rule that lowers the penalised error for this template."""
     return Nearest(T, 1.0 / settings.learning_rate, settings.shrinkage / grid.weight_step)
 
 
-def best_template(tables: Tables, grid: Grid, settings: Settings) -> tuple[Template, float]:
-    """The template of lowest penalised error for these tables, and by how much it lowers it.
+def best_template(tables: Tables, grid: Grid, settings: BackfitSettings) -> tuple[Template, float]:
+    """Return the template of lowest penalised error for these tables, and its reduction of that error.
 
-    With learning rate r and shrinkage lambda that error is, up to a constant, the sum over blocks of
-    (N + lambda) T^2 / r - 2 L T, and its minimum r L / (N + lambda); a block without observations gets 0.
+    With learning rate r and shrinkage lambda the error is, up to a constant, the sum over blocks of
+    (N + lambda) T^2 / r - 2 L T, with the minimum T = r L / (N + lambda). A block without observations gets 0.
     """
     N = tables.N + settings.shrinkage / grid.weight_step
     with np.errstate(invalid="ignore", divide="ignore"):

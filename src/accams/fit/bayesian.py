@@ -16,8 +16,8 @@ from accams.fit import checkpoint
 from accams.fit.calibrate import N_CHAINS, Calibration, calibrate, held_out_split
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
-from accams.fit.run import N_TRACED, Cells, Plan, Run, Sweep, Watched, make_probes, run
+from accams.fit.hyper import Hyperparameters
+from accams.fit.run import N_TRACED, Cells, Run, RunningValidation, RunPlan, Sweep, make_probes, run
 from accams.fit.running import FIRST_INTERVAL, Keeper, Running
 from accams.model.posterior import Posterior
 from accams.model.stencils import StencilSum
@@ -25,25 +25,27 @@ from accams.model.stencils import StencilSum
 Floats = NDArray[np.float64]
 Watcher = Callable[[Sweep], bool]
 End = Literal["done", "stopped", "interrupted"]
-LOWEST = 1e-8  # of what it begins with: the noise variance never falls below
+LOWEST = 1e-8  # lower bound of the calibrated noise variance, relative to the initial one
 
 
 @dataclass(frozen=True)
-class Setup:
-    """All that a fit needs beside the observations.
+class FitPlan:
+    """Parameters of a Bayesian fit.
 
     Attributes
     ----------
+    hyper : Hyperparameters
+    run : RunPlan
     sigma2 : float
-        Noise variance to begin with, or to hold.
+        Noise variance, or its initial value if it is sampled or calibrated.
     tau2 : float
-        Variance of templates to begin with where it is sampled.
+        Initial template variance, where it is sampled.
     calibrated : bool
-        Whether the noise is calibrated on held-out observations first.
+        Whether the noise is first calibrated on held-out observations.
     """
 
-    priors: Priors
-    plan: Plan
+    hyper: Hyperparameters
+    run: RunPlan
     sigma2: float
     tau2: float
     calibrated: bool
@@ -55,15 +57,16 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What a fit came to.
+class BayesianFit:
+    """Result of a Bayesian fit.
 
     Attributes
     ----------
     posterior : Posterior
     stencils : StencilSum
-        The last draw of the first chain.
-    asked : (mean, variance over draws) at the cells named beforehand, or None
+        Last draw of the first chain.
+    asked : (mean, variance) or None
+        Mean and variance over draws at the cells asked for.
     """
 
     posterior: Posterior
@@ -77,18 +80,19 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Saving:
-    """Where and how often a run is saved, and what goes into the file beside it; a file to go on from.
+class Checkpointing:
+    """Checkpoints to write during a fit, and one to resume from.
 
     Attributes
     ----------
     path : path or None
+        File to write.
     every : int
         Sweeps from one checkpoint to the next.
     resume : path or None
-        The checkpoint to go on from.
+        Checkpoint to resume from.
     about : dict
-        What the run belongs to: kept in the file.
+        Parameters, seed and fingerprint of the data, stored in the file.
     """
 
     path: str | Path | None = None
@@ -98,121 +102,108 @@ class Saving:
 
 
 def fit(
-    observations: Observations, setup: Setup, asked: Cells | None = None, validation: Watched | None = None,
-    watch: Watcher | None = None, saving: Saving | None = None,
-) -> Fitted:  # fmt: skip
-    """Calibrate if asked, then run all chains until done, interrupted, or `watch` says so."""
-    began, saving = perf_counter(), saving or Saving()
+    observations: Observations, plan: FitPlan, asked: Cells | None = None, validation: RunningValidation | None = None,
+    watch: Watcher | None = None, checkpoints: Checkpointing | None = None,
+) -> BayesianFit:  # fmt: skip
+    """Calibrate the noise if planned, then run all chains until done, interrupted, or `watch` returns True."""
+    began, files = perf_counter(), checkpoints or Checkpointing()
     end: End
-    found, warm, end = None, list[Chain](), "done"
-    if setup.calibrated and saving.resume is None:
-        found, warm, end = _calibrated(observations, setup, began, watch)
-    chains = _chains(observations, setup, setup.sigma2 if found is None else found.sigma2)
+    calibration, warm, end = None, list[Chain](), "done"
+    if plan.calibrated and files.resume is None:
+        calibration, warm, end = _calibrate(observations, plan, began, watch)
+    chains = _chains(observations, plan, plan.sigma2 if calibration is None else calibration.sigma2)
     try:
-        if found is not None and setup.plan.visits is None:
-            chains.continue_from(_nearest(warm, found.sigma2))
-            chains.set_sigma2(found.sigma2)
+        if calibration is not None and plan.run.visits is None:
+            chains.continue_from(_by_distance(warm, calibration.sigma2))
+            chains.set_sigma2(calibration.sigma2)
         warm.clear()
-        state = begin(chains, observations, setup, found, asked, validation, began)
-        if saving.resume is not None:
-            found = checkpoint.restore(saving.resume, state, *checkpoint.read(saving.resume))
+        state = begin(chains, observations, plan, calibration, asked, validation, began)
+        if files.resume is not None:
+            calibration = checkpoint.restore(files.resume, state, *checkpoint.read(files.resume))
 
-        def told(state: Run, sweep: Sweep) -> bool:
+        def after_sweep(state: Run, sweep: Sweep) -> bool:
             stop = watch is not None and watch(sweep)
-            if saving.path is not None and (stop or state.done or state.sweep % saving.every == 0):
-                checkpoint.save(saving.path, state, found, saving.about)
+            if files.path is not None and (stop or state.done or state.sweep % files.every == 0):
+                checkpoint.save(files.path, state, calibration, files.about)
             return stop
 
-        if end == "done" and not run(state, told):
+        if end == "done" and not run(state, after_sweep):
             end = "interrupted"
-        return finish(state, found, end == "interrupted")
+        return finish(state, calibration, end == "interrupted")
     finally:
         chains.close()
 
 
 def begin(
-    chains: Chains, observations: Observations, setup: Setup, found: Calibration | None, asked: Cells | None,
-    validation: Watched | None, began: float,
+    chains: Chains, observations: Observations, plan: FitPlan, calibration: Calibration | None, asked: Cells | None,
+    validation: RunningValidation | None, began: float,
 ) -> Run:  # fmt: skip
-    """A run that has not made a sweep yet."""
-    plan = setup.plan
-    keeper = Keeper(plan.max_draws, plan.thin or FIRST_INTERVAL, plan.thin is not None)
-    scale = setup.sigma2 if found is None else found.error
-    probes = make_probes(observations, setup.priors.seed)
-    wanted = None if asked is None else Running(*asked)
-    return Run(chains, plan, scale, probes, keeper, wanted, validation, began=began)
+    """Return a run before its first sweep."""
+    keeper = Keeper(plan.run.max_draws, plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
+    scale = plan.sigma2 if calibration is None else calibration.error
+    probes = make_probes(observations, plan.hyper.seed)
+    cells = None if asked is None else Running(*asked)
+    return Run(chains, plan.run, scale, probes, keeper, cells, validation, began=began)
 
 
-def finish(state: Run, found: Calibration | None, interrupted: bool) -> Fitted:
-    """What the run has come to."""
-    burn_in, engine = state.plan.burn_in(state.sweep), state.chains.engine
+def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> BayesianFit:
+    """Return the result of a run."""
+    burn_in, engine, obs = state.plan.burn_in(state.sweep), state.chains.engine, state.chains.engine.observations
     draws = state.draws()
-    first = 0 if state.plan.n_burn_in is None and not state.history else min(burn_in, max(len(state.history) - 1, 0))
+    first = min(burn_in, max(len(state.history) - 1, 0))
     traces = {name: np.stack(values[first:], axis=1) for name, values in state.traces.items()}
     sigma = float(np.sqrt(np.mean(traces["sigma"] ** 2))) if traces else float(np.sqrt(state.chains.chains[0].sigma2))
     probes = np.column_stack([state.probes.rows, state.probes.cols])[:N_TRACED]
-    posterior = Posterior(engine.observations.shape, tuple(draws), sigma, traces, probes)
-    if found is not None:
-        posterior = replace(posterior, noise=found.predictive_noise(posterior))
-    obs = engine.observations
+    posterior = Posterior(obs.shape, tuple(draws), sigma, traces, probes)
+    if calibration is not None:
+        posterior = replace(posterior, noise=calibration.predictive_noise(posterior))
     stencils = next(d for d in reversed(draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
     asked = None
     if state.asked is not None:
         if not state.asked.blocks:
             state.asked.add(state.sweep, state.chains.predict_at(state.asked.rows, state.asked.cols))
         asked = state.asked.combined(burn_in)
-    return Fitted(posterior, stencils, state.history, found, sigma, engine.name, interrupted, asked)
+    return BayesianFit(posterior, stencils, state.history, calibration, sigma, engine.name, interrupted, asked)
 
 
-def _chains(observations: Observations, setup: Setup, sigma2: float, n_chains: int | None = None) -> Chains:
+def _chains(observations: Observations, plan: FitPlan, sigma2: float, n_chains: int | None = None) -> Chains:
     return Chains(
-        observations, setup.engine, setup.priors, n_chains or setup.n_chains, sigma2, setup.tau2, setup.n_threads,
-        setup.chunk_size, setup.n_shards,
+        observations, plan.engine, plan.hyper, n_chains or plan.n_chains, sigma2, plan.tau2, plan.n_threads,
+        plan.chunk_size, plan.n_shards,
     )  # fmt: skip
 
 
-def _calibrated(
-    observations: Observations, setup: Setup, began: float, watch: Watcher | None
+def _calibrate(
+    observations: Observations, plan: FitPlan, began: float, watch: Watcher | None
 ) -> tuple[Calibration, list[Chain], End]:
-    """The noise level, the chains that found it, and how it ended."""
-    part, held_out = held_out_split(observations, setup.priors.seed)
-    engine = "auto" if setup.engine == "dense" else setup.engine  # a part has gaps
-    chains = _chains(part, replace(setup, engine=engine), setup.sigma2, max(N_CHAINS, setup.n_chains))
-    bounds = LOWEST * setup.sigma2, setup.priors.sigma_max**2
-    last, stopped = setup.sigma2, False
+    """Calibrate the noise; return the result, the chains used, and how the calibration ended."""
+    part, held_out = held_out_split(observations, plan.hyper.seed)
+    engine = "auto" if plan.engine == "dense" else plan.engine  # a split has missing cells
+    chains = _chains(part, replace(plan, engine=engine), plan.sigma2, max(N_CHAINS, plan.n_chains))
+    bounds = LOWEST * plan.sigma2, plan.hyper.sigma_max**2
+    last, stopped = plan.sigma2, False
 
-    def told(sweep: int, n_sweeps: int, sigma2: float) -> bool:
+    def after_sweep(sweep: int, n_sweeps: int, sigma2: float) -> bool:
         nonlocal last, stopped
         last = sigma2
-        stopped = watch is not None and watch(_report(chains, sweep, n_sweeps, began))
+        stopped = watch is not None and watch(_report(chains.chains[0], sweep, n_sweeps, began))
         return stopped
 
     try:
-        found = calibrate(chains, held_out, setup.n_chains, bounds, told)
-        return found, chains.chains, "stopped" if stopped else "done"
+        calibration = calibrate(chains, held_out, plan.n_chains, bounds, after_sweep)
+        return calibration, chains.chains, "stopped" if stopped else "done"
     except KeyboardInterrupt:
         return Calibration(last, float(np.sqrt(last)), last), chains.chains, "interrupted"
     finally:
         chains.close()
 
 
-def _nearest(warm: list[Chain], sigma2: float) -> list[Chain]:
-    """The chains, those whose noise was nearest first."""
-    return sorted(warm, key=lambda chain: abs(np.log(chain.sigma2 / sigma2)))
+def _by_distance(chains: list[Chain], sigma2: float) -> list[Chain]:
+    """Sort chains by the distance of their noise level from `sigma2`."""
+    return sorted(chains, key=lambda chain: abs(np.log(chain.sigma2 / sigma2)))
 
 
-def _report(chains: Chains, sweep: int, n_sweeps: int, began: float) -> Sweep:
-    state = chains.chains[0].state
-    labels = sum(state.shape) * max(len(state.templates), 1)
-    rmse = np.sqrt(max(state.squared_error(), 0.0) / state.engine.observations.total_weight())
-    used = sum(int(np.count_nonzero(each)) for both in chains.chains[0].counts for each in both)
-    return Sweep(
-        "calibrating",
-        sweep,
-        n_sweeps,
-        float(rmse),
-        float(np.sqrt(chains.chains[0].sigma2)),
-        used / max(len(state.templates), 1),
-        chains.chains[0].moved / labels,
-        perf_counter() - began,
-    )
+def _report(chain: Chain, sweep: int, n_sweeps: int, began: float) -> Sweep:
+    rmse, sigma = float(np.sqrt(chain.mean_squared_error())), float(np.sqrt(chain.sigma2))
+    moved, seconds = chain.moved / chain.n_labels, perf_counter() - began
+    return Sweep("calibrating", sweep, n_sweeps, rmse, sigma, chain.occupied(), moved, seconds)

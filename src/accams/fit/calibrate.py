@@ -1,19 +1,19 @@
-"""How large is the noise? As large as predicts best what the chains have not seen.
+"""Calibrate the noise level on held-out data.
 
-Left to itself, sigma^2 falls far below the truth on sparse data: every row has a label in every stencil, and choosing
-among so many labels fits noise. So a few sweeps are run on part of the data, with different noise levels in different
-chains, and the level is taken whose chains, averaged, predict the held-out observations best. A second stage looks more
-closely around it. The chains then go on with all data from where they are. docs/calibration.md has the study behind it.
+A sampled sigma^2 falls far below the truth on sparse data: every row has a label in every stencil, and choosing among
+so many labels fits noise. Therefore a few sweeps are run on a part of the data with different noise levels in different
+chains, and the level is chosen whose chains, averaged, predict the held-out observations best; a second stage refines
+it. The chains then continue on all data. docs/calibration.md has the study behind it.
 
 For two chains a and b of one level, with running means f_a and f_b at held-out cells with values y, the mean of C such
 chains has the expected squared error
 
-    E (y - f_a) (y - f_b)  +  E (f_a - f_b)^2 / (2 C)
+    E (y - f_a) (y - f_b)  +  E (f_a - f_b)^2 / (2 C),
 
-of which the first part is what infinitely many chains would leave. Where the model is right there is also a direct
-estimate: for single draws f_a, f_b it is E (y - f_a)^2 = sigma^2 + 2 V and E (f_a - f_b)^2 = 2 V with V the posterior
-variance, so their difference is sigma^2. Unless the held-out observations speak against it, what is taken is the
-geometric mean of both: each has its own errors.
+whose first term is the error of infinitely many chains. If the model is right there is also a direct estimate: single
+draws f_a, f_b have E (y - f_a)^2 = sigma^2 + 2 V and E (f_a - f_b)^2 = 2 V with V the posterior variance, and the
+difference is sigma^2. Unless the held-out observations rule the estimate out, the result is the geometric mean of both,
+because their errors have different causes.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from accams.fit.keys import Purpose, generator
 from accams.model.posterior import Posterior
 
 Floats = NDArray[np.float64]
-Tried = list[list[float]]  # stage by stage
-LEVELS = 4  # noise levels at a time
-N_CHAINS = 2 * LEVELS  # at least
-SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels, stage by stage
-SWEEPS = (40, 30)  # of each stage; the last two thirds count
-MOST_SHIFTS = 6  # how often the first stage may move on because the best level was the lowest or highest
+Tried = list[list[float]]  # one list per stage
+LEVELS = 4  # noise levels of a stage
+N_CHAINS = 2 * LEVELS  # minimum: two chains per level
+SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels in each stage
+SWEEPS = (40, 30)  # sweeps of each stage, of which the last two thirds count
+MOST_SHIFTS = 6  # repetitions of the first stage while the best level is its lowest or highest
 DOUBT = 1.5  # standard errors by which a level must be worse than the best to be ruled out,
-MATTERS = 0.005  # and share of the error
-COVERED = 0.9  # of the held-out observations lie within the intervals of this probability, by the predictive noise
-SHARE = 0.05  # of the observations is held out
-FEWEST, MOST = 2_000, 500_000  # but at least and at most so many, and never more than a fifth
-MOST_CELLS = 10_000  # of the held-out observations are kept for the predictive noise
+MATTERS = 0.005  # and fraction of the error
+COVERED = 0.9  # coverage of prediction intervals by which the predictive noise is chosen
+SHARE = 0.05  # fraction of the observations held out,
+FEWEST, MOST = 2_000, 500_000  # within these bounds, and never more than a fifth
+MOST_CELLS = 10_000  # held-out observations kept for the predictive noise
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a calibration found.
+    """Result of a noise calibration.
 
     Attributes
     ----------
     sigma2 : float
         Noise variance of the sampler.
     noise : float
-        Standard deviation of a new observation, beside the spread of the draws so far.
+        Standard deviation of a new observation around its mean, in addition to the spread of the draws.
     error : float
         Mean squared error of the average of all chains on the held-out observations.
-    levels, errors : lists of lists of float
-        Noise variances tried, stage by stage, and the expected squared error of each.
+    levels, errors : list of list of float
+        Noise variances tried in each stage, and the expected squared error of each.
     estimate : float
-        The direct estimate of the noise variance at the best level.
-    held_out : array (5, n) or None
-        Error, weight and spread of the draws at held-out observations; row and column of a cell nearby (`HeldOut`).
+        Direct estimate of the noise variance at the best level.
+    held_out : array of shape (5, n) or None
+        Error, weight and draw variance at held-out observations, and row and column of a reference cell each.
     spread : float
-        Mean spread of the draws at the cells nearby.
+        Mean draw variance at the reference cells.
     """
 
     sigma2: float
@@ -78,7 +78,7 @@ class Calibration:
     spread: float = 0.0
 
     def predictive_noise(self, posterior: Posterior) -> float:
-        """The noise that goes with these draws: in a long run they have spread more than while calibrating."""
+        """Return the predictive noise for these draws, which have spread further than those of the calibration."""
         if self.held_out is None or not self.spread > 0.0:
             return self.noise
         error, weight, spread, rows, cols = self.held_out
@@ -88,21 +88,21 @@ class Calibration:
 
 
 def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
-    """A part to fit and a small part to look at."""
+    """Split observations into a part to fit and a small held-out part."""
     size = held_out_size(observations.nnz)
     return observations.split(some_positions(observations.nnz, size, generator(seed, Purpose.CALIBRATION)))
 
 
 def held_out_size(entries: int) -> int:
-    """How many of so many observations are held out."""
+    """Return how many of `entries` observations are held out."""
     return min(max(int(round(SHARE * entries)), FEWEST), MOST, entries // 5)
 
 
-class HeldOut:
-    """The held-out observations, and what the chains of a stage predict for them.
+class CalibrationSet:
+    """Held-out observations and the predictions of a stage's chains for them.
 
-    Beside each of some of them stands a cell of the same row and another's column. When the observations have come
-    back, draws follow them and spread less there; how much more all draws spread is seen at those cells.
+    Some of them have a reference cell: the same row, and the column of another observation. Once the held-out
+    observations are fitted too, draws vary less there, so the growth of the draw variance is measured at those cells.
     """
 
     def __init__(self, observations: Observations) -> None:
@@ -115,30 +115,30 @@ class HeldOut:
         self.clear()
 
     def clear(self) -> None:
-        """Begin a stage."""
+        """Forget the predictions of earlier stages."""
         self.count, self.estimates = 0, list[Floats]()
         self.sums: Floats = np.zeros(0)
         self.squares: Floats = np.zeros(0)
 
     def add(self, chains: Chains, levels: int) -> None:
-        """Take in the present predictions of all chains (chain c has level c modulo `levels`)."""
+        """Add the current predictions of all chains (chain c has level c modulo `levels`)."""
         f = chains.predict_at(*self.cells)
         self.sums = f if not self.count else self.sums + f
         self.squares = f * f if not self.count else self.squares + f * f
         self.count += 1
         self.precision = chains.row_weights(self.rows) * self.weights
-        groups = [f[level::levels, : len(self.values)] for level in range(levels)]
-        self.estimates.append(np.array([noise_estimate(each, self.values, self.precision) for each in groups]))
+        draws = [f[level::levels, : len(self.values)] for level in range(levels)]
+        self.estimates.append(np.array([noise_estimate(f, self.values, self.precision) for f in draws]))
 
     def losses(self, levels: int, n_chains: int) -> Floats:
-        """Expected squared error of the mean of `n_chains` chains at each cell, for each level."""
+        """Return the expected squared error of the mean of `n_chains` chains, an array (level, cell)."""
         means = self.sums[:, : len(self.values)] / self.count
         return self.weights * np.stack(
             [ensemble_losses(means[level::levels], self.values, n_chains) for level in range(levels)]
         )
 
-    def found(self, sigma2: float, levels: Tried, errors: Tried, estimate: float) -> Calibration:
-        """All that there is to say."""
+    def result(self, sigma2: float, levels: Tried, errors: Tried, estimate: float) -> Calibration:
+        """Return the calibration with the predictive noise of the last stage."""
         n, mean = len(self.values), self.sums.mean(axis=0) / self.count
         spread = np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
         error = self.values - mean[:n]
@@ -152,22 +152,23 @@ def calibrate(
     chains: Chains, held_out: Observations, n_chains: int, bounds: tuple[float, float],
     watch: Callable[[int, int, float], bool] | None = None, sweeps: Sequence[int] = SWEEPS,
 ) -> Calibration:  # fmt: skip
-    """Run the chains on their part of the data and find the noise level that the held-out part wants.
+    """Run the chains on their part of the data and find the noise level that predicts the held-out part best.
 
-    `n_chains` is how many will be averaged in the end; `watch(sweep, n_sweeps, sigma2)` is called after each sweep and
-    may end it. sigma^2 stays within `bounds`.
+    `n_chains` is the number of chains averaged by the final model. `watch(sweep, n_sweeps, sigma2)` is called after
+    each sweep and ends the calibration by returning True. sigma^2 stays within `bounds`.
     """
-    part, levels, errors = HeldOut(held_out), Tried(), Tried()
+    part, levels, errors = CalibrationSet(held_out), Tried(), Tried()
     sigma2, estimate, total = chains.chains[0].sigma2, float("nan"), sum(sweeps)
     done, shifts, stage, stopped = 0, 0, 0, False
+
+    def report() -> bool:
+        nonlocal done
+        done += 1
+        return watch is not None and watch(done, total, sigma2)
+
     while stage < len(sweeps) and not stopped:
         tried = np.clip(sigma2 * SPACINGS[stage] ** (np.arange(LEVELS) - (LEVELS - 1) / 2), *bounds)
-        for sweep in range(sweeps[stage]):
-            _sweep(chains, part, tried, sweep, sweeps[stage] // 3)
-            done += 1
-            stopped = watch is not None and watch(done, total, sigma2)
-            if stopped:
-                break
+        stopped = _run_stage(chains, part, tried, sweeps[stage], report)
         if not part.count:
             break
         losses = part.losses(LEVELS, n_chains)
@@ -175,7 +176,7 @@ def calibrate(
         errors.append(losses.mean(axis=1).tolist())
         sigma2, at_edge = lowest_point(tried, losses.mean(axis=1))
         estimate = float(np.mean(part.estimates, axis=0)[_nearest(tried, sigma2)])
-        if stage == 0 and not at_edge and not tried[0] < estimate < tried[-1]:  # they disagree: look there too
+        if stage == 0 and not at_edge and not tried[0] < estimate < tried[-1]:  # they disagree: try levels there too
             sigma2, at_edge = float(tried[0] if estimate < tried[0] else tried[-1]), True
         if at_edge and stage == 0 and shifts < MOST_SHIFTS and tried[0] > bounds[0]:
             shifts, total = shifts + 1, total + sweeps[0]
@@ -187,22 +188,28 @@ def calibrate(
         sigma2 = smooth_lowest_point(levels[-2:], errors[-2:])
     if estimate > 0.0 and not ruled_out(losses, _nearest(tried, estimate), _nearest(tried, sigma2)):
         sigma2 = float(np.sqrt(sigma2 * np.clip(estimate, np.min(levels), np.max(levels))))
-    return part.found(float(np.clip(sigma2, *bounds)), levels, errors, estimate)
+    return part.result(float(np.clip(sigma2, *bounds)), levels, errors, estimate)
 
 
-def _sweep(chains: Chains, part: HeldOut, levels: Floats, sweep: int, burn_in: int) -> None:
-    """One sweep of a stage: every chain with its level; after the first ones, note what they predict."""
-    if sweep == 0:
-        part.clear()
-        for c, chain in enumerate(chains.chains):
-            chain.sigma2, chain.normalise_rows = float(levels[c % len(levels)]), True
-    chains.run_sweep()
-    if sweep >= burn_in:
-        part.add(chains, len(levels))
+def _run_stage(chains: Chains, part: CalibrationSet, levels: Floats, n_sweeps: int, report: Callable[[], bool]) -> bool:
+    """Run the sweeps of one stage, chain c at level c modulo their number; return True if `report` stopped it."""
+    part.clear()
+    for c, chain in enumerate(chains.chains):
+        chain.sigma2, chain.normalise_rows = float(levels[c % len(levels)]), True
+    for sweep in range(n_sweeps):
+        chains.run_sweep()
+        if sweep >= n_sweeps // 3:
+            part.add(chains, len(levels))
+        if report():
+            return True
+    return False
 
 
 def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
-    """Where the parabola through the best level and its neighbours is lowest, and whether the best is at an edge."""
+    """Return the minimum of the parabola through the best level and its neighbours, or the best level at an edge.
+
+    The second value says whether it is at an edge: a neighbour is missing or was clipped to the same value.
+    """
     best = int(np.argmin(errors))
     if best in (0, len(levels) - 1) or not (np.diff(levels[best - 1 : best + 2]) > 0.0).all():
         return float(levels[best]), True
@@ -213,15 +220,15 @@ def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
 
 
 def smooth_lowest_point(levels: Tried, errors: Tried) -> float:
-    """Where the parabola that fits best is lowest: chance has less of a say than in the best level alone.
+    """Return the minimum of a parabola fitted to all levels, which varies less than the best level alone.
 
-    All stages share one parabola up to a constant, since errors fall from stage to stage.
+    Each stage has its own constant, because errors fall from stage to stage.
     """
     x, y = np.log(np.concatenate(levels)), np.concatenate(errors)
     best = float(levels[-1][int(np.argmin(errors[-1]))])
-    if len(np.unique(x)) < len(levels) + 2:  # a bound has left too few
+    if len(np.unique(x)) < len(levels) + 2:  # clipping to the bounds has left too few distinct levels
         return best
-    stage = np.repeat(np.arange(len(levels)), [len(each) for each in levels])
+    stage = np.repeat(np.arange(len(levels)), [len(tried) for tried in levels])
     terms = np.column_stack([(x - x.mean()) ** 2, x - x.mean(), stage[:, None] == np.arange(len(levels))])
     curvature, slope = np.linalg.lstsq(terms, y, rcond=None)[0][:2]
     if curvature <= 0.0:
@@ -230,14 +237,14 @@ def smooth_lowest_point(levels: Tried, errors: Tried) -> float:
 
 
 def ruled_out(losses: Floats, level: int, best: int) -> bool:
-    """Whether a level is worse than the best by more than chance explains, and by enough to matter."""
+    """Return whether a level is worse than the best by more than chance explains, and by enough to matter."""
     worse = losses[level] - losses[best]
     chance = DOUBT * worse.std() / np.sqrt(len(worse))
     return bool(worse.mean() > max(chance, MATTERS * losses[best].mean()))
 
 
 def ensemble_losses(means: Floats, values: Floats, n_chains: int) -> Floats:
-    """Expected squared error of the average of `n_chains` chains at each cell, from a few means (chain, cell)."""
+    """Return the expected squared error of the mean of `n_chains` chains at each cell, given means (chain, cell)."""
     spread = means.var(axis=0, ddof=1)
     return np.asarray((values - means.mean(axis=0)) ** 2 + spread * (1.0 / n_chains - 1.0 / len(means)))
 
@@ -247,23 +254,23 @@ def _nearest(levels: Floats, sigma2: float) -> int:
 
 
 def noise_estimate(f: Floats, values: Floats, precision: Floats) -> float:
-    """sigma^2 from independent draws f (chain, cell) of the mean at held-out cells."""
+    """Estimate sigma^2 from independent draws f (chain, cell) of the mean at held-out cells."""
     error = np.mean(precision * (values - f) ** 2)
     return float(error - 2.0 * np.mean(precision * f.var(axis=0, ddof=1)))
 
 
 def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
-    """The noise with which intervals around the mean, of `COVERED` under a normal distribution, hold so many errors."""
+    """Return the noise with which normal prediction intervals of probability `COVERED` contain that many errors."""
     reach = float(ndtri(0.5 + 0.5 * COVERED)) ** 2
-    told = precision > 0.0  # an observation of no weight says nothing
-    if not told.any():
+    weighted = precision > 0.0
+    if not weighted.any():
         return 0.0
-    error, spread, precision = error[told], spread[told], precision[told]
+    error, spread, precision = error[weighted], spread[weighted], precision[weighted]
 
     def enough(noise2: float) -> bool:
         return bool(np.mean(error**2 <= reach * (spread + noise2 / precision)) >= COVERED)
 
-    low, high = 0.0, float(np.max(precision * error**2)) / reach + 1e-300  # that is enough for every error
+    low, high = 0.0, float(np.max(precision * error**2)) / reach + 1e-300  # `high` contains every error
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)

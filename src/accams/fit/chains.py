@@ -1,4 +1,4 @@
-"""Several chains side by side."""
+"""Several chains in parallel."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
-from accams.fit.priors import Priors
+from accams.fit.hyper import Hyperparameters
 from accams.threads import available_cores
 
 T = TypeVar("T")
 
 
 class Chains:
-    """All chains of a fit on one engine; whatever is computed does not depend on how many run at once.
+    """All chains of a fit on one engine; results do not depend on how many run at once.
 
-    Chains are spread over the threads; where there are more threads than chains, each chain uses several.
+    Chains are distributed over threads; with more threads than chains, each chain uses several.
     """
 
     def __init__(
-        self, observations: Observations, engine: str, priors: Priors, n_chains: int, sigma2: float, tau2: float,
-        n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
+        self, observations: Observations, engine: str, hyper: Hyperparameters, n_chains: int, sigma2: float,
+        tau2: float, n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
     ) -> None:  # fmt: skip
         cores = n_threads or available_cores()
-        each: int | None = max(1, cores // n_chains)
-        if engine == "ray":  # chains wait for a cluster, which has cores of its own
-            cores, each = n_chains, n_threads
+        per_chain: int | None = max(1, cores // n_chains)
+        if engine == "ray":  # threads only wait for the cluster, which has its own cores
+            cores, per_chain = n_chains, n_threads
         self.at_once = min(cores, n_chains)
         self.engine: Engine = make_engine(
-            observations, engine, len(priors.shapes) + 2, each, chunk_size=chunk_size,
-            row_weights=priors.row_noise is not None, callers=self.at_once, n_chains=n_chains,
-            shapes=priors.shapes, n_shards=n_shards,
+            observations, engine, len(hyper.shapes) + 2, per_chain, chunk_size=chunk_size,
+            row_weights=hyper.row_noise is not None, callers=self.at_once, n_chains=n_chains,
+            shapes=hyper.shapes, n_shards=n_shards,
         )  # fmt: skip
         try:
-            self.chains = [Chain(self.engine.new_state(c), priors, c, sigma2, tau2) for c in range(n_chains)]
+            self.chains = [Chain(self.engine.new_state(c), hyper, c, sigma2, tau2) for c in range(n_chains)]
         except BaseException:
             self.engine.close()
             raise
@@ -52,7 +52,7 @@ class Chains:
         return len(self.chains)
 
     def each(self, work: Callable[[Chain], T]) -> list[T]:
-        """The result of `work` for every chain. A keyboard interrupt lets each end its current stencil."""
+        """Return the result of `work` for every chain; on a keyboard interrupt each finishes its current stencil."""
         futures = list[Future[T]]()
         try:
             for chain in self.chains:
@@ -61,21 +61,21 @@ class Chains:
         except KeyboardInterrupt:
             self._stop.set()
             try:
-                self._pool.shutdown()  # waits for those that have begun, also if the interrupt came while starting them
+                self._pool.shutdown()  # waits for chains already started, even if interrupted while starting them
             finally:
                 self._pool = self._new_pool()
             raise
 
     def run_sweep(self) -> None:
-        """One sweep of every chain."""
+        """Run one sweep of every chain."""
         if not all(self.each(self._run_sweep)):
             raise KeyboardInterrupt
 
     def _run_sweep(self, chain: Chain) -> bool:
-        whole = chain.run_sweep(self._stop.is_set)
-        if len(self) > self.at_once:  # the next chain's turn
+        completed = chain.run_sweep(self._stop.is_set)
+        if len(self) > self.at_once:  # make room for the next chain
             chain.state.release()
-        return whole
+        return completed
 
     def backfit(self, stencil: int, visits: int) -> None:
         """Fit one stencil in every chain."""
@@ -83,28 +83,27 @@ class Chains:
             raise KeyboardInterrupt
 
     def predict_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Each chain's present prediction at these cells: an array (chain, cell)."""
+        """Return the current prediction of each chain at these cells as an array (chain, cell)."""
         return np.stack(self.each(lambda chain: chain.state.predict_at(rows, cols)))
 
     def row_weights(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The precision of each of these rows, averaged over the chains."""
-        found = [chain.row_weights() for chain in self.chains]
-        return np.asarray(np.mean([each[rows] for each in found], axis=0))
+        """Return the precision of these rows, averaged over chains."""
+        return np.asarray(np.mean([chain.row_weights()[rows] for chain in self.chains], axis=0))
 
     def set_sigma2(self, sigma2: float) -> None:
-        """Give all chains this noise variance."""
+        """Set the noise variance of all chains."""
         for chain in self.chains:
             chain.sigma2 = sigma2
 
     def continue_from(self, others: Sequence[Chain]) -> None:
-        """Begin with the stencils, variances and row weights of other chains (fitted to other observations)."""
+        """Copy the stencils, variances and row weights of other chains (fitted to other observations)."""
         self.each(lambda chain: chain.continue_from(others[chain.number]))
 
     def _new_pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.at_once, thread_name_prefix="accams-chain")
 
     def close(self) -> None:
-        """Stop the threads."""
+        """Stop the threads and close the engine."""
         try:
             self._pool.shutdown()
         finally:

@@ -1,8 +1,8 @@
-"""Checkpoints: a run between two sweeps, as one file, from which it goes on as if nothing had happened.
+"""Checkpoints: the state of a run between two sweeps as a file.
 
-Labels, templates (in ticks), row weights and variances are stored as they are; the residual is a pure function of them
-and the data, and random numbers depend only on the seed and on where they are used, so the rest of the run is the same
-to the bit. The file is our container (`model/container.py`), like a model's, and written atomically.
+Labels, templates (in ticks), row weights and variances are stored exactly. The residual is a pure function of them and
+the data, and random numbers are keyed by seed and position, so a resumed run is identical to an uninterrupted one, to
+the bit. The file is a container as a model's (`model/container.py`) and written atomically.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from accams.errors import ModelFileError
 from accams.fit.calibrate import Calibration
 from accams.fit.gibbs import Chain
 from accams.fit.run import Run, Sweep
-from accams.fit.running import Block, Running
+from accams.fit.running import MeanBlock, Running
 from accams.model import container
 from accams.model import draws as draw_tensors
 from accams.model.container import Tensors
 
 FORMAT = 2
 KIND = "checkpoint"
-PIECE = 1 << 22  # observations that are looked at together
+PIECE = 1 << 22  # observations hashed at a time
 TRACES = {"sigma", "tau", "log_joint", "occupied", "probes"}
+PARAMETERS = {"probes": "the data", "asked": "predict_at", "validation": "early_stopping"}  # that decide on the cells
 
 
-def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str, Any]) -> None:
-    """Write a run; `about` says what it belongs to (parameters and data)."""
+def save(path: str | Path, run: Run, calibration: Calibration | None, about: dict[str, Any]) -> None:
+    """Write a run; `about` identifies its parameters, seed and data."""
     tensors: Tensors = {}
     chains = [_pack_chain(chain, tensors) for chain in run.chains.chains]
-    running = {name: _pack_running(name, each, tensors) for name, each in _watched(run).items() if each is not None}
-    kept = [draw for each in run.keeper.draws for draw in each]
-    draws, parts = draw_tensors.pack(kept, coding="packed")  # quick to write and to read
+    running = {name: _pack_running(name, means, tensors) for name, means in _running(run).items() if means is not None}
+    kept = [draw for draws in run.keeper.draws for draw in draws]
+    draws, parts = draw_tensors.pack(kept, coding="packed")  # larger than entropy coding, but fast
     tensors.update(parts)
     for name, values in run.traces.items():
         tensors[f"trace.{name}"] = np.stack(values)
     if run.history:
-        tensors["visits"] = np.array([each.visits for each in run.history])
+        tensors["visits"] = np.array([sweep.visits for sweep in run.history])
     if run.past:
         tensors["past"] = np.stack([mean for _, mean in run.past])
     header = {
@@ -60,66 +61,52 @@ def save(path: str | Path, run: Run, found: Calibration | None, about: dict[str,
         "past": [sweep for sweep, _ in run.past],
         "best": run.best,
         "seconds": perf_counter() - run.began,
-        "history": [{**asdict(each), "visits": None} for each in run.history],
-        "calibration": None if found is None else asdict(replace(found, held_out=None)),
+        "history": [{**asdict(sweep), "visits": None} for sweep in run.history],
+        "calibration": None if calibration is None else asdict(replace(calibration, held_out=None)),
     }
-    if found is not None and found.held_out is not None:
-        tensors["held_out"] = found.held_out
+    if calibration is not None and calibration.held_out is not None:
+        tensors["held_out"] = calibration.held_out
     container.write_atomically(Path(path), container.to_bytes(header, tensors))
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """What a checkpoint says of itself."""
+    """Return the header of a checkpoint."""
     return read(path)[0]
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], Tensors]:
-    """Header and tensors of a checkpoint."""
+    """Return the header and tensors of a checkpoint."""
     header, tensors = container.read(path, KIND, FORMAT)
     if header["format"] < FORMAT:
-        raise ModelFileError(f"{path} was written by an earlier version, which this one cannot go on from: fit again")
+        raise ModelFileError(f"{path} was written by an earlier version of accams and cannot be resumed: fit again")
     about = header.get("about")
     if not (isinstance(about, dict) and {"data", "parameters", "seed"} <= set(about)):
-        raise ModelFileError(f"{path} is not a checkpoint of accams, or it is damaged (it does not say of what)")
+        raise ModelFileError(f"{path} is not a checkpoint of accams, or it is damaged (its description is missing)")
     return header, tensors
 
 
 def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors) -> Calibration | None:
-    """Bring a run that has made no sweep to where the checkpoint was; returns its calibration."""
+    """Restore the saved state into a run before its first sweep; return the calibration of the fit."""
     try:
         run.chains.each(lambda chain: _restore_chain(chain, header["chains"][chain.number], tensors))
-        for name, each in _watched(run).items():
-            if (each is None) != (name not in header["running"]):
-                raise ValueError(f"it {'has' if each is None else 'lacks'} the cells named {name!r}")
-            if each is not None:
-                _restore_running(name, each, header["running"][name], tensors)
-        observations = run.chains.engine.observations
-        unseen = observations.empty(0), observations.empty(1)
-        kept = draw_tensors.unpack(header["kept"], tensors, observations.shape, unseen)
-        n = len(run.chains)
-        run.keeper.draws = [kept[p : p + n] for p in range(0, len(kept), n)]
-        run.keeper.interval = header["interval"]
-        names = [name for name in tensors if name.startswith("trace.")]
-        run.traces = {name.removeprefix("trace."): list(tensors[name]) for name in names}
-        if header["sweep"] and set(run.traces) != TRACES:
-            raise ValueError("its traces are missing")
-        if any((draw.row_noise is None) != (run.chains.chains[0].priors.row_noise is None) for draw in kept):
-            raise ValueError("the noise of its draws is missing")
-        run.past = [(sweep, mean) for sweep, mean in zip(header["past"], tensors.get("past", ()), strict=True)]
-        run.sweep, run.scale = header["sweep"], header["scale"]
-        run.best = float(header["best"][0]), int(header["best"][1])
-        run.began = perf_counter() - header["seconds"]
-        visits = tensors.get("visits", ())
-        run.history = [Sweep(**{**each, "visits": x}) for each, x in zip(header["history"], visits, strict=True)]
-        run.settle(run.history[-1].change if run.history else None)
-        found = header["calibration"]
-        return None if found is None else Calibration(**{**found, "held_out": tensors.get("held_out")})
+        for name, means in _running(run).items():
+            if (means is None) != (name not in header["running"]):
+                raise ValueError(f"{PARAMETERS[name]} differs")
+            if means is not None:
+                _restore_running(name, means, header["running"][name], tensors)
+        _restore_draws(run, header, tensors)
+        _restore_history(run, header, tensors)
+        saved = header["calibration"]
+        return None if saved is None else Calibration(**{**saved, "held_out": tensors.get("held_out")})
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise ModelFileError(f"{path} does not fit this fit, or it is damaged ({error})") from None
+        raise ModelFileError(
+            f"{path} does not match this fit, or it is damaged ({error}): "
+            "resume with the data and parameters of the fit that wrote it"
+        ) from None
 
 
 def fingerprint(observations: Observations) -> str:
-    """A short name of the data: the same data always has the same."""
+    """Return a short checksum of the data."""
     total = zlib.crc32(json.dumps([observations.shape, observations.nnz, observations.blank_weight]).encode())
     for array in (observations.row_starts, observations.cols, observations.stored_values, observations.stored_weights):
         for first in range(0, 0 if array is None else len(array), PIECE):
@@ -128,7 +115,31 @@ def fingerprint(observations: Observations) -> str:
     return f"{total:08x}"
 
 
-def _watched(run: Run) -> dict[str, Running | None]:
+def _restore_draws(run: Run, header: dict[str, Any], tensors: Tensors) -> None:
+    observations, n = run.chains.engine.observations, len(run.chains)
+    unseen = observations.empty(0), observations.empty(1)
+    kept = draw_tensors.unpack(header["kept"], tensors, observations.shape, unseen)
+    if any((draw.row_noise is None) != (run.chains.chains[0].hyper.row_noise is None) for draw in kept):
+        raise ValueError("the row noise of its draws is missing")
+    run.keeper.draws = [kept[p : p + n] for p in range(0, len(kept), n)]
+    run.keeper.interval = header["interval"]
+
+
+def _restore_history(run: Run, header: dict[str, Any], tensors: Tensors) -> None:
+    names = [name for name in tensors if name.startswith("trace.")]
+    run.traces = {name.removeprefix("trace."): list(tensors[name]) for name in names}
+    if header["sweep"] and set(run.traces) != TRACES:
+        raise ValueError("its traces are missing")
+    run.past = [(sweep, mean) for sweep, mean in zip(header["past"], tensors.get("past", ()), strict=True)]
+    run.sweep, run.scale = header["sweep"], header["scale"]
+    run.best = float(header["best"][0]), int(header["best"][1])
+    run.began = perf_counter() - header["seconds"]
+    visits = tensors.get("visits", ())
+    run.history = [Sweep(**{**sweep, "visits": x}) for sweep, x in zip(header["history"], visits, strict=True)]
+    run.settle(run.history[-1].change if run.history else None)
+
+
+def _running(run: Run) -> dict[str, Running | None]:
     validation = None if run.validation is None else run.validation.running
     return {"probes": run.probes, "asked": run.asked, "validation": validation}
 
@@ -156,14 +167,14 @@ def _restore_chain(chain: Chain, about: dict[str, Any], tensors: Tensors) -> Non
     ends = np.cumsum([0, *(a * b for a, b in shapes)])
     flat = tensors[f"{name}.templates"]
     if ends[-1] != len(flat):
-        raise ValueError("its templates are cut short")
+        raise ValueError("its templates are incomplete")
     templates = [flat[a : a + k[0] * k[1]].reshape(k) for a, k in zip(ends, shapes, strict=False)]
     effects = [tensors.get(f"{name}.{side}_effects") for side in ("row", "col")]
     rows, cols = tensors[f"{name}.rows"], tensors[f"{name}.cols"]
     for axis, labels in enumerate((rows, cols)):
         _check_labels(labels, [k[axis] for k in shapes], chain.state.shape[axis])
-    weights, priors = tensors.get(f"{name}.weights"), chain.priors
-    if (weights is None) == (priors.row_noise is not None) or (effects[0] is None) == priors.continuous:
+    weights, hyper = tensors.get(f"{name}.weights"), chain.hyper
+    if (weights is None) == (hyper.row_noise is not None) or (effects[0] is None) == hyper.continuous:
         raise ValueError("its row weights or effects are missing")
     chain.state.restore(templates, list(rows), list(cols), effects)
     chain.state.row_weights = weights
@@ -175,7 +186,7 @@ def _restore_chain(chain: Chain, about: dict[str, Any], tensors: Tensors) -> Non
 
 def _check_labels(labels: NDArray[Any], k: list[int], size: int) -> None:
     if labels.shape != (len(k), size) or (labels.size and (labels.max(axis=1) >= k).any()):
-        raise ValueError("its labels do not fit its templates or the data")
+        raise ValueError("its labels do not match its templates or the data")
 
 
 def _pack_running(name: str, running: Running, tensors: Tensors) -> dict[str, Any]:
@@ -183,16 +194,13 @@ def _pack_running(name: str, running: Running, tensors: Tensors) -> dict[str, An
     if running.blocks:
         tensors[f"{name}.sums"] = np.stack([block.sums for block in running.blocks])
         tensors[f"{name}.squares"] = np.stack([block.squares for block in running.blocks])
-    return {
-        "width": running.width,
-        "centre": running.centre,
-        "blocks": [[block.first, block.last] for block in running.blocks],
-    }
+    blocks = [[block.first, block.last] for block in running.blocks]
+    return {"width": running.width, "centre": running.centre, "blocks": blocks}
 
 
 def _restore_running(name: str, running: Running, about: dict[str, Any], tensors: Tensors) -> None:
     if not np.array_equal(tensors[f"{name}.cells"], np.stack([running.rows, running.cols])):
-        raise ValueError(f"its cells named {name!r} are others")
+        raise ValueError(f"{PARAMETERS[name]} differs")
     running.width, running.centre = about["width"], about["centre"]
     sums = zip(tensors.get(f"{name}.sums", ()), tensors.get(f"{name}.squares", ()), strict=True)
-    running.blocks = [Block(a, b, *both) for (a, b), both in zip(about["blocks"], sums, strict=True)]
+    running.blocks = [MeanBlock(a, b, *pair) for (a, b), pair in zip(about["blocks"], sums, strict=True)]

@@ -1,4 +1,4 @@
-"""The conditional distributions that a sweep draws from, given k x k tables and scalars."""
+"""Conditional distributions of the sampler, given k x k tables and scalars."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Random = np.random.Generator
 
 
 def draw_template(tables: Tables, sigma2: float, tau2: float, unit: float, grid: Grid, random: Random) -> Template:
-    """T[a, b] ~ N(tau^2 L / (sigma^2 + N tau^2), sigma^2 tau^2 / (sigma^2 + N tau^2)), rounded to the grid.
+    """Draw T[a, b] ~ N(tau^2 L / (sigma^2 + N tau^2), sigma^2 tau^2 / (sigma^2 + N tau^2)), rounded to the grid.
 
-    `unit` is what one unit of N weighs. A block without observations is drawn from the prior.
+    `unit` is the weight of one unit of N. A block without observations is drawn from its prior N(0, tau^2).
     """
     spread = np.sqrt(tau2) / grid.step
     T: Template = sample.template(tables.N, tables.L, tau2 * unit / sigma2, spread, grid.limit, *draw_key(random))
@@ -26,50 +26,52 @@ def draw_template(tables: Tables, sigma2: float, tau2: float, unit: float, grid:
 
 
 def draw_log_weights(counts: NDArray[np.int64], concentration: float, random: Random) -> NDArray[np.float64]:
-    """log pi up to a constant, pi ~ Dirichlet(counts + concentration)."""
+    """Draw pi ~ Dirichlet(counts + concentration) and return log pi, up to a constant."""
     logs: NDArray[np.float64] = sample.log_weights(counts, concentration, *draw_key(random))
     return logs
 
 
 def draw_keys(random: Random, n: int) -> list[tuple[int, int]]:
-    """Two words for a kernel's random numbers, so many times."""
+    """Draw `n` keys for the random numbers of kernels, two 62-bit words each (see `accams.fit.keys.key_of`)."""
     words = (random.bit_generator.random_raw(2 * n) >> np.uint64(2)).tolist()
     return list(zip(words[::2], words[1::2], strict=True))
 
 
 def draw_key(random: Random) -> tuple[int, int]:
-    """Two words for a kernel's random numbers."""
+    """Draw one key for the random numbers of a kernel."""
     return draw_keys(random, 1)[0]
 
 
 def draw_inverse_gamma(shape: float, scale: float, random: Random, upper: float = np.inf) -> float:
-    """x ~ IG(shape, scale), cut off at `upper`: 1/x is gamma with rate `scale`, cut off from below."""
+    """Draw x ~ IG(shape, scale) truncated to (0, upper]: scale / x is Gamma(shape) on [scale / upper, inf)."""
     if not np.isfinite(upper):
         return float(scale / random.standard_gamma(shape))
     return scale / draw_gamma_tail(shape, scale / upper, random)
 
 
 def draw_gamma_tail(shape: float, low: float, random: Random) -> float:
-    """g ~ Gamma(shape), given g >= low.
+    """Draw g ~ Gamma(shape) given g >= low.
 
-    By the inverse of the distribution function where the tail is heavy enough for it; far in the tail by
-    rejection from an exponential that starts at `low` and falls as fast as the density does there.
+    The inverse CDF serves as long as the tail has enough mass; further out, where it underflows (sigma^2 pressed
+    against its bound by millions of observations), an exponential from `low` is accepted or rejected.
     """
     tail = float(special.gammaincc(shape, low))
     if tail > 1e-6:
         return max(float(special.gammainccinv(shape, tail * random.random())), low)
-    fall = max(shape - 1.0, 0.0) / low  # the logarithm of the density falls at least at the rate 1 - fall beyond `low`
+    # For shape > 1 the log density (shape - 1) log g - g is concave and lies below its tangent at `low`, which falls at
+    # the rate 1 - slope: an exponential of that rate is an envelope. For shape <= 1 the rate 1 serves.
+    slope = max(shape - 1.0, 0.0) / low
     while True:
-        excess = random.exponential() / (1.0 - fall)
-        if np.log(random.random()) <= (shape - 1.0) * np.log1p(excess / low) - fall * excess:
+        excess = random.exponential() / (1.0 - slope)
+        if np.log(random.random()) <= (shape - 1.0) * np.log1p(excess / low) - slope * excess:
             return low + excess
 
 
 def draw_prior_labels(size: int, k: int, concentration: float, crp: bool, random: Random) -> Labels:
-    """Labels to begin with: from the Dirichlet prior over k clusters, or from a Chinese restaurant with k tables.
+    """Draw initial labels from the Dirichlet prior over k clusters, or by seating rows in a restaurant of k tables.
 
-    The restaurant opens no further table when all k are taken. Its prior given at most k clusters is another one, which
-    cannot be drawn from in one go; the sampler gets there from here.
+    Seating opens no new table once all k are taken. The CRP conditioned on at most k clusters is a different
+    distribution that cannot be drawn sequentially; these labels only start the chain, which converges to it.
     """
     if not crp:
         weights = draw_log_weights(np.zeros(k, np.int64), concentration, random)
@@ -88,10 +90,10 @@ def draw_prior_labels(size: int, k: int, concentration: float, crp: bool, random
 
 
 def log_inverse_gamma(x: float, shape: float, scale: float) -> float:
-    """Log density (of the distribution that is not cut off)."""
+    """Return the log density of IG(shape, scale), not truncated."""
     return float(shape * np.log(scale) - special.gammaln(shape) - (shape + 1.0) * np.log(x) - scale / x)
 
 
 def log_normal(x: NDArray[np.floating], variance: float) -> float:
-    """Log density of independent normal numbers around zero."""
+    """Return the log density of independent N(0, variance) values."""
     return float(-0.5 * (x.size * np.log(2.0 * np.pi * variance) + np.square(x).sum() / variance))

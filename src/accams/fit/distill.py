@@ -1,4 +1,4 @@
-"""One small stencil sum in place of a large predictor: the best of at most so many bytes on disk."""
+"""Distillation: approximate a matrix or predictor by one stencil sum whose file has a given maximum size."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from accams.model.stencils import StencilSum
 from accams.threads import Threads
 
 Shape = tuple[int, int]
-ROUNDS = 12  # of improving labels and templates
+ROUNDS = 12  # rounds of improving labels and templates
 SEARCH = 8  # prices tried for the start
-LOPSIDED = 4.0  # sides of so different lengths also begin with clusters,
-SHORT = 4096  # if the shorter one is no longer than this: what is cheap there is not at any length
-ROOM = 0.9  # share of the bytes below which stencils are added to quantised vectors too,
+LOPSIDED = 4.0  # ratio of the sides from which on starts with clusters are tried too,
+SHORT = 4096  # if the shorter side is at most this long: beyond, its labels are not cheap
+ROOM = 0.9  # used fraction of the bytes below which stencils are added to quantised vectors too,
 SMALL = (8, 8)  # of this shape
-FILL = 2e7  # labels at most, of all stencils together, looked at for all that are added at a time
-SHARE = 0.25  # of the bits of labels that clusters may take for templates
+FILL = 2e7  # bounds the work of adding stencils at a time: their number times the labels of all stencils
+SHARE = 0.25  # bits of templates, relative to those of labels, when choosing shapes of clusters
 
 
 def distill(
     target: Target, max_bytes: int, unseen: Unseen, *, start: StencilSum | None = None, seed: int = 0,
     threads: Threads | None = None, watch: Watch | None = None,
 ) -> StencilSum:  # fmt: skip
-    """A stencil sum close to `target` whose file has at most `max_bytes`.
+    """Return a stencil sum close to `target` whose file has at most `max_bytes`.
 
-    The price of a bit is raised or lowered until the file is as large as it may be. `start` is a sum to begin with
-    beside those that are made.
+    The price per bit is adjusted until the file just fits. `start` is an additional sum to start from; of all starts,
+    the one of lowest error + price * bits after two rounds is continued.
     """
     threads = threads or Threads()
     least = len(file.to_bytes(StencilSum(target.shape, target.offset, (), *unseen)))
@@ -42,35 +42,35 @@ def distill(
         raise InputError(f"max_bytes={max_bytes:,} is too small: a model without any stencil takes {least:,}")
     search = Search(int(max_bytes), least, unseen, ROUNDS + SEARCH, watch)
     price, encoding = _first_price(search, target, threads, seed)
-    found: list[tuple[Encoding, Shape | None]] = [(encoding, None)]
-    found += [(clusters_start(target, shape, price, threads, seed), shape) for shape in _shapes(target.shape)]
+    starts: list[tuple[Encoding, Shape | None]] = [(encoding, None)]
+    starts += [(clusters_start(target, shape, price, threads, seed), shape) for shape in _shapes(target.shape)]
     if start is not None:
-        found.append((Encoding.of(start, target, threads), None))
-    if len(found) > 1:
-        for each, _ in found:
-            search.improve(each, price, 2)
-        found.sort(key=lambda each: each[0].error() + price * 8.0 * search.size(each[0], price))
-    encoding, shape = found[0]
-    price = _improved(search, encoding, shape, price, seed)
+        starts.append((Encoding.of(start, target, threads), None))
+    if len(starts) > 1:
+        for encoding, _ in starts:
+            search.improve(encoding, price, 2)
+        starts.sort(key=lambda pair: pair[0].error() + price * 8.0 * search.size(pair[0], price))
+    encoding, shape = starts[0]
+    price = _improve(search, encoding, shape, price, seed)
     return search.fit(encoding, price) or StencilSum(target.shape, target.offset, (), *unseen)
 
 
 def _first_price(search: Search, target: Target, threads: Threads, seed: int) -> tuple[float, Encoding]:
-    """The price of a bit at which quantised singular vectors are about as large as the model may be."""
+    """Find the price per bit at which quantised singular vectors have about the maximum size."""
     price = float(np.square(target.singular_values).sum()) / (8.0 * search.max_bytes) + 1e-300
-    found = levels_start(target, price, threads, seed)
+    encoding = levels_start(target, price, threads, seed)
     for _ in range(SEARCH):
-        search.tell(found)
-        share = search.share(search.size(found, price))
+        search.report(encoding)
+        share = search.share(search.size(encoding, price))
         if abs(log2(share)) < 0.05:
             break
         price *= share ** (1.0 / SLOPE)
-        found = levels_start(target, price, threads, seed)
-    return price, found
+        encoding = levels_start(target, price, threads, seed)
+    return price, encoding
 
 
-def _improved(search: Search, encoding: Encoding, shape: Shape | None, price: float, seed: int) -> float:
-    """Rounds of improving and filling the room that is left; returns the price at the end."""
+def _improve(search: Search, encoding: Encoding, shape: Shape | None, price: float, seed: int) -> float:
+    """Improve the encoding and add stencils while bytes are left; return the final price."""
     for _ in range(ROUNDS // 3):
         search.improve(encoding, price, 3)
         price *= search.share(search.size(encoding, price)) ** (0.5 / SLOPE)
@@ -80,7 +80,7 @@ def _improved(search: Search, encoding: Encoding, shape: Shape | None, price: fl
 
 
 def _fill(search: Search, encoding: Encoding, shape: Shape, price: float, seed: int) -> None:
-    """More stencils, and smaller ones, if there is room for them."""
+    """Add stencils of this shape, then of smaller shapes, while bytes are left."""
     while min(shape) >= 2 and search.size(encoding, price) < (1.0 - CLOSE) * search.max_bytes:
         most = max(1.0, FILL / (sum(encoding.target.shape) * (1 + len(encoding.templates))))
         if grow(encoding, shape, price, seed, most):
@@ -89,15 +89,15 @@ def _fill(search: Search, encoding: Encoding, shape: Shape, price: float, seed: 
 
 
 def _shapes(shape: tuple[int, int]) -> list[tuple[int, int]]:
-    """Template shapes for clusters: many on the short side, where labels cost little."""
+    """Return template shapes for starts with clusters: many clusters on the short side, where labels are cheap."""
     if max(shape) < LOPSIDED * min(shape) or min(shape) > SHORT:
         return []
-    found = []
+    shapes = []
     for k_long in (16, 32):
         k_short = 2
         while k_short < min(min(shape), 256) and ENTRY_BITS * k_long * k_short < SHARE * (
             min(shape) * log2(k_short) + max(shape) * log2(k_long)
         ):
             k_short += 2
-        found.append((k_short, k_long) if shape[0] < shape[1] else (k_long, k_short))
-    return found
+        shapes.append((k_short, k_long) if shape[0] < shape[1] else (k_long, k_short))
+    return shapes

@@ -1,4 +1,4 @@
-"""How many stencils? As many as lower the error on a slice of the data that the fit does not see."""
+"""Early stopping: choose the number of stencils by the error on held-out observations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from accams.errors import InputError
 from accams.fit.backfit import Step
 from accams.fit.keys import Purpose, generator
 
-MOST = 1_000_000  # observations that are held out
+MOST = 1_000_000  # observations held out at most
 
 
 @dataclass
-class HeldOut:
-    """Held-out cells and their prediction, kept up to date stencil by stencil."""
+class ValidationSet:
+    """Held-out observations and their predictions, updated as stencils are added."""
 
     observations: Observations
     clip: tuple[float, float] | None
@@ -32,29 +32,29 @@ class HeldOut:
         self.prediction = np.zeros(0)
 
     def rmse_after(self, state: State) -> float:
-        """The error with all stencils of `state` in; they are only ever added at the end."""
+        """Return the error with all stencils of `state`, to which stencils may only have been appended."""
         if self.count == 0:
             self.prediction = np.full(len(self.values), state.engine.grid.offset)
         if self.count < len(state.templates):
             new = replace(state.stencils(first=self.count), offset=0.0)
             self.prediction += new.predict(self.rows, self.cols)
             self.count += len(new)
-        shown = self.prediction if self.clip is None else np.clip(self.prediction, *self.clip)
-        return float(np.sqrt(np.average((shown - self.values) ** 2, weights=self.weights)))
+        clipped = self.prediction if self.clip is None else np.clip(self.prediction, *self.clip)
+        return float(np.sqrt(np.average((clipped - self.values) ** 2, weights=self.weights)))
 
 
 @dataclass
 class EarlyStopping:
-    """Watches the held-out error and stops when it has not improved for `patience` stencils."""
+    """Watcher that stops when the held-out error has not improved for `patience` stencils."""
 
-    held_out: HeldOut
+    held_out: ValidationSet
     patience: int
     best: float = np.inf
     n_stencils: int = 0
     history: list[Step] = field(default_factory=list)
 
     def begin(self, state: State) -> None:
-        """Take the error of the offset alone as the one to beat."""
+        """Set the best error to that of the offset alone."""
         self.best = self.held_out.rmse_after(state)
 
     def __call__(self, state: State, step: Step) -> bool:
@@ -66,11 +66,11 @@ class EarlyStopping:
 
 
 def validation_split(observations: Observations, fraction: float, seed: int) -> tuple[Observations, Observations]:
-    """Training and validation part of the stored entries, at random."""
+    """Split the stored entries at random into a training and a validation part."""
     if observations.blank_weight is not None:
         raise InputError(
-            "early stopping holds out entries, but with observed zeros a held-out entry would count as a zero: "
-            "set early_stopping=False and choose n_stencils yourself"
+            "early stopping cannot be used with observed zeros, where held-out entries would count as zeros: "
+            "set early_stopping=False and choose n_stencils"
         )
     held = min(max(1, int(round(fraction * observations.nnz))), MOST)
     if held >= observations.nnz:

@@ -1,8 +1,9 @@
-"""bACCAMS: one chain of the sampler.
+"""bACCAMS: one chain of the Gibbs sampler.
 
-A visit takes one stencil out of the residual, draws its labels and template, and puts it back; a sweep draws effects if
-there are any, visits all stencils, and then draws row precisions and variances (docs/architecture.md has the order).
-What is drawn from is in `accams.fit.conditionals`.
+A visit takes one stencil out of the residual, draws its labels and template, and puts it back. A sweep draws the
+continuous effects, visits all stencils, and draws row precisions and sigma^2. The collapsed sampler draws labels with
+the template integrated out (partial collapsing), which is valid only if the template is redrawn right after its labels,
+before tau^2, sigma^2 or another stencil is touched.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from accams.engine.base import State
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
-from accams.fit.backfit import Settings, alternate
+from accams.fit.backfit import BackfitSettings, alternate
 from accams.fit.conditionals import (
     draw_inverse_gamma,
     draw_keys,
@@ -26,111 +27,105 @@ from accams.fit.conditionals import (
     log_inverse_gamma,
     log_normal,
 )  # fmt: skip
+from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
-from accams.fit.priors import Priors
 from accams.fit.visits import Visit, visit_of
 from accams.model.stencils import Labels
 
 Random = np.random.Generator
 Counts = list[NDArray[np.int64]]
-MOST_SUB = 1 << 20  # more label updates than any visit makes
+MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of stencils apart
 
 
 class Chain:
-    """A state and the variances that go with it.
+    """A state with its variances.
 
     Parameters
     ----------
     state : State
-        With no stencils; `continue_from` takes over those of another chain.
-    priors : Priors
+        Without stencils; `continue_from` copies those of another chain.
+    hyper : Hyperparameters
     number : int
-        Which chain; part of the key of its random numbers.
+        Index of the chain; part of the key of its random numbers.
     sigma2 : float
-        Noise variance to begin with; held unless the priors sample it.
+        Noise variance; initial value if it is sampled.
     tau2 : float
-        Variance of templates to begin with where it is sampled.
+        Initial template variance, where it is sampled.
     """
 
-    def __init__(self, state: State, priors: Priors, number: int, sigma2: float, tau2: float = 1.0) -> None:
-        if priors.sampler == "collapsed" and not state.engine.in_turn:
+    def __init__(self, state: State, hyper: Hyperparameters, number: int, sigma2: float, tau2: float = 1.0) -> None:
+        if hyper.sampler == "collapsed" and not state.engine.in_turn:
             raise InputError(
                 f"engine={state.engine.name!r} has no collapsed sampler: use sampler='blocked' or engine='cpu'"
             )
         self.state = state
-        self.priors = priors
+        self.hyper = hyper
         self.number = number
         self.sigma2 = sigma2
-        self.tau2 = np.full(len(priors.shapes), tau2) if priors.tau2 is None else np.array(priors.tau2, float)
+        self.tau2 = np.full(len(hyper.shapes), tau2) if hyper.tau2 is None else np.array(hyper.tau2, float)
         self.effect_tau2 = np.full(2, tau2)
         self.normalise_rows = False
         self.counts: list[Counts] = []  # rows and columns per label, of each stencil
         self.sweep = 0
         self.moved = 0
-        self.visits = np.full((len(priors.shapes), len(Visit._fields)), np.nan)
+        self.visits = np.full((len(hyper.shapes), len(Visit._fields)), np.nan)
         self._mass = state.engine.observations.total_weight()
         self._key = (0, 0)
-        self._open: list[tuple[int, int, Visited | None, float]] = []  # visits that were begun, not yet taken note of
+        # visits not yet collected: stencil, label updates, result (None if the engine has it), gamma variable for tau^2
+        self._pending: list[tuple[int, int, Visited | None, float]] = []
 
-    # -- a sweep ----------------------------------------------------------------------------------------------
+    # -- sweeps -----------------------------------------------------------------------------------------------
 
     def run_sweep(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Visit all stencils and draw all variances; False if `stop` said so between two stencils."""
-        random = self._random()
-        self._forget_moves()
-        if self.priors.continuous:
-            self._draw_effects(random)
-        for stencil in range(len(self.priors.shapes)):
+        """Visit all stencils and draw all variances; return False if `stop` ended the sweep between two stencils."""
+        random = self._begin_sweep()
+        for stencil in range(len(self.hyper.shapes)):
             if stop():
                 self._collect()
                 return False
             self.visit(stencil, random)
-        self._collect()
-        self.draw_noise(random)
-        self.sweep += 1
+        self._end_sweep(random)
         return True
 
     def backfit(self, stencil: int, visits: int, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Fit one stencil to what the others leave, by so many visits, and leave it at that; False if stopped."""
+        """Fit one stencil to the residual of the others in sweeps that visit it alone; return False if stopped."""
         for _ in range(visits):
             if stop():
                 return False
-            random = self._random()
-            self._forget_moves()
-            if self.priors.continuous:
-                self._draw_effects(random)
+            random = self._begin_sweep()
             self.visit(stencil, random)
-            self._collect()
-            self.draw_noise(random)
-            self.sweep += 1
+            self._end_sweep(random)
         return True
 
     def visit(self, stencil: int, random: Random) -> None:
-        """Take one stencil out, draw its labels and template, put it back; `_collect` waits for what came out."""
+        """Take one stencil out, draw its labels and template, and put it back.
+
+        The engine may return before a blocked visit is done: `_collect` waits for the results of a sweep.
+        """
         state = self.state
         new = stencil >= len(state.templates)
-        state.begin(stencil, self.priors.shapes[stencil])
+        state.begin(stencil, self.hyper.shapes[stencil])
         if new:
-            self._begin(stencil)
-            self.counts.append([_counts(state.labels[axis], state.k[axis]) for axis in (0, 1)])
+            self._initialise(stencil)
+            self.counts.append([np.bincount(state.labels[axis], minlength=state.k[axis]) for axis in (0, 1)])
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
-        updates = self.priors.sub[min(self.sweep, len(self.priors.sub) - 1)]
-        if self.priors.sampler == "blocked" and max(state.k) > 1:
+        updates = self.hyper.sub[min(self.sweep, len(self.hyper.sub) - 1)]
+        if self.hyper.sampler == "blocked" and max(state.k) > 1:
             state.visit(self._blocked_visit(T, stencil, updates, random))
-            found = None
+            result = None
         else:
-            found = self._visit_in_turn(T, new, stencil, updates, random)
-        self._open.append((stencil, updates, found, self._tau_gamma(stencil, random)))
+            result = self._collapsed_visit(T, new, stencil, updates, random)
+        self._pending.append((stencil, updates, result, self._tau_gamma(stencil, random)))
 
-    def _visit_in_turn(self, T: Template, new: bool, stencil: int, updates: int, random: Random) -> Visited:
-        """A visit of the collapsed sampler, or to a stencil of one block, update by update."""
+    def _collapsed_visit(self, T: Template, new: bool, stencil: int, updates: int, random: Random) -> Visited:
+        """Make a visit of the collapsed sampler, or to a stencil of one block, where no label is drawn."""
         state, counts, moved, tables = self.state, self.counts[stencil], [0, 0], None
-        if max(state.k) == 1 and not self.priors.growing:  # nothing to label, but a template to draw
+        if max(state.k) == 1 and not self.hyper.growing:  # no labels, but a template to draw
             tables = state.tables(0)
             T = T if new else self._template(tables, stencil, random)
         for sub in range(updates):
             for axis in (0, 1):
-                if state.k[axis] > 1 or self.priors.growing:
+                if state.k[axis] > 1 or self.hyper.growing:
                     tables = state.update(axis, self._collapsed(axis, stencil, sub), tables)
                     counts[axis] = tables.counts
                     moved[axis] += tables.moved
@@ -140,87 +135,102 @@ class Chain:
         return Visited(T, counts, (moved[0], moved[1]), gain_of(tables, T))
 
     def _collect(self) -> None:
-        """Take note of what came out of all visits since the last time."""
-        told = iter(self.state.visited())
+        """Wait for the pending visits and record their results."""
+        results = iter(self.state.visited())
         scale = self.state.weight_unit * self.state.engine.grid.step**2 / self._mass
-        for stencil, updates, found, gamma in self._open:
-            each = found or next(told)
-            self.counts[stencil] = each.counts
-            self.moved += sum(each.moved)
-            changed = [x / (updates * size) for x, size in zip(each.moved, self.state.shape, strict=True)]
-            self.visits[stencil] = visit_of(each.counts, changed, each.gain * scale)
-            if self.priors.tau2 is None:
-                self.tau2[stencil] = self._tau2_of(each, gamma)
-        self._open = []
+        for stencil, updates, result, gamma in self._pending:
+            visited = result or next(results)
+            self.counts[stencil] = visited.counts
+            self.moved += sum(visited.moved)
+            changed = [x / (updates * size) for x, size in zip(visited.moved, self.state.shape, strict=True)]
+            self.visits[stencil] = visit_of(visited.counts, changed, visited.gain * scale)
+            if self.hyper.tau2 is None:
+                self.tau2[stencil] = self._tau2_of(visited, gamma)
+        self._pending = []
 
     def draw_noise(self, random: Random) -> None:
-        """Row precisions given the residuals, then sigma^2 where it is sampled."""
-        priors = self.priors
-        if priors.row_noise is not None:
-            key = key_of(priors.seed, Purpose.ROW_WEIGHTS, self.number, self.sweep)
-            self.state.draw_row_weights(RowNoise(priors.row_noise, self.sigma2, key, self.normalise_rows))
-        if priors.sample_sigma:
-            shape = priors.eta[0] + self.state.engine.observations.n_observed / 2.0
-            scale = priors.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
-            self.sigma2 = draw_inverse_gamma(shape, scale, random, priors.sigma_max**2)
+        """Draw row precisions given the residuals, then sigma^2 ~ IG(eta_a + E/2, eta_b + sum(omega r^2)/2)."""
+        hyper = self.hyper
+        if hyper.row_noise is not None:
+            key = key_of(hyper.seed, Purpose.ROW_WEIGHTS, self.number, self.sweep)
+            self.state.draw_row_weights(RowNoise(hyper.row_noise, self.sigma2, key, self.normalise_rows))
+        if hyper.sample_sigma:
+            shape = hyper.eta[0] + self.state.engine.observations.n_observed / 2.0
+            scale = hyper.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
+            self.sigma2 = draw_inverse_gamma(shape, scale, random, hyper.sigma_max**2)
 
-    # -- around it --------------------------------------------------------------------------------------------
+    # -- state ------------------------------------------------------------------------------------------------
 
     def row_weights(self) -> NDArray[np.float64]:
-        """The precision of every row."""
+        """Return the precision w_i of every row."""
         weights = self.state.row_weights
         return np.ones(self.state.shape[0]) if weights is None else np.asarray(weights * self.state.engine.row_step)
 
+    @property
+    def n_labels(self) -> int:
+        """Return the number of row and column labels of all stencils (at least of one)."""
+        return sum(self.state.shape) * max(len(self.hyper.shapes), 1)
+
+    def occupied(self) -> float:
+        """Return the number of occupied row and column clusters per stencil."""
+        used = sum(int(np.count_nonzero(counts)) for both in self.counts for counts in both)
+        return used / max(len(self.state.templates), 1)
+
+    def mean_squared_error(self) -> float:
+        """Return the mean squared error of the current draw on the training data."""
+        return max(self.state.squared_error(), 0.0) / self._mass
+
     def recount(self) -> None:
-        """Count the labels of all stencils anew."""
+        """Recount the labels of all stencils."""
         state = self.state
         labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
-        self.counts = [[_counts(c, T.shape[0]), _counts(d, T.shape[1])] for T, c, d in labels]
+        self.counts = [[np.bincount(c, None, T.shape[0]), np.bincount(d, None, T.shape[1])] for T, c, d in labels]
 
     def continue_from(self, other: Chain) -> None:
-        """Begin with the stencils, variances and row weights of a chain that was fitted to other observations.
+        """Copy the stencils, variances and row weights of a chain that was fitted to other observations.
 
-        The random numbers continue where that chain's end.
+        Random numbers continue where those of the other chain end.
         """
-        mine, theirs, grid = self.state, other.state, self.state.engine.grid
-        ratio = theirs.engine.grid.step / grid.step
-        templates = [grid.template(T.astype(np.float64) * ratio) for T in theirs.templates]
-        effects = [None if each is None else np.rint(each * ratio).astype(np.int32) for each in theirs.effects]
-        mine.restore(templates, theirs.row_labels, theirs.col_labels, effects)
+        source, grid = other.state, self.state.engine.grid
+        ratio = source.engine.grid.step / grid.step
+        templates = [grid.template(T.astype(np.float64) * ratio) for T in source.templates]
+        effects = [None if e is None else np.rint(e * ratio).astype(np.int32) for e in source.effects]
+        self.state.restore(templates, source.row_labels, source.col_labels, effects)
         self.recount()
-        if theirs.row_weights is not None:
-            mine.set_row_weights(other.row_weights())
+        if source.row_weights is not None:
+            self.state.set_row_weights(other.row_weights())
         self.sigma2, self.tau2, self.effect_tau2 = other.sigma2, other.tau2.copy(), other.effect_tau2.copy()
         self.sweep = other.sweep
 
     def log_joint(self) -> float:
-        """Log density of data, labels, templates, effects, row precisions and variances together."""
-        state, priors = self.state, self.priors
+        """Return the log density of data, labels, templates, effects, row precisions and variances.
+
+        Constants that the conditionals drop are included, because sigma^2 and tau^2 change between sweeps.
+        """
+        state, hyper = self.state, self.hyper
         cells, error = state.engine.observations.n_observed, state.squared_error(row_weighted=True)
         total = -0.5 * (cells * np.log(2.0 * np.pi * self.sigma2) + error / self.sigma2)
-        if priors.sample_sigma:
-            total += log_inverse_gamma(self.sigma2, *priors.eta)
+        if hyper.sample_sigma:
+            total += log_inverse_gamma(self.sigma2, *hyper.eta)
         for stencil, (T, counts) in enumerate(zip(state.templates, self.counts, strict=True)):
-            values = T * state.engine.grid.step
-            if priors.sampler == "collapsed":
-                values = values[np.ix_(counts[0] > 0, counts[1] > 0)]
-            total += log_normal(values, self.tau2[stencil])
-            total += sum(priors.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
-            if priors.tau2 is None:
-                total += log_inverse_gamma(self.tau2[stencil], *priors.gamma)
-        for each, tau2 in zip(state.effects, self.effect_tau2, strict=True):
-            if each is not None:
-                total += log_normal(each * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *priors.gamma)
-        if priors.row_noise is not None:
-            w, nu = self.row_weights(), priors.row_noise / 2.0
+            total += log_normal(self._instantiated(T, counts), self.tau2[stencil])
+            total += sum(hyper.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
+            if hyper.tau2 is None:
+                total += log_inverse_gamma(self.tau2[stencil], *hyper.gamma)
+        for effects, tau2 in zip(state.effects, self.effect_tau2, strict=True):
+            if effects is not None:
+                total += log_normal(effects * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *hyper.gamma)
+        if hyper.row_noise is not None:
+            w, nu = self.row_weights(), hyper.row_noise / 2.0
             total += 0.5 * float(state.engine.observations.row_counts @ np.log(w))
             total += float(np.sum((nu - 1.0) * np.log(w) - nu * w)) + len(w) * (nu * np.log(nu) - gammaln(nu))
         return float(total)
 
     def row_shares(self) -> NDArray[np.uint8]:
-        """Probabilities of every row's labels given all else, in 255ths, stencil after stencil.
+        """Return the conditional probabilities of every row's labels, in 255ths, for all stencils side by side.
 
-        Each stencil has one more column: the average row, which is all that is known of rows without observations.
+        Each stencil has an additional column for the average row, which takes all probability of rows without
+        observations; the additional last row stands for rows that are not in the data.
         """
         state, parts = self.state, list[NDArray[np.float64]]()
         unseen = state.engine.observations.empty(0)
@@ -238,42 +248,47 @@ class Chain:
         return np.rint(255.0 * np.append(np.concatenate(parts, axis=1), last[None], axis=0)).astype(np.uint8)
 
     def _log_weights_without(self, stencil: int, labels: Labels) -> NDArray[np.float64]:
-        """Log prior weight of every label for every row, given the labels of all other rows."""
+        """Return the log prior weight of every label for every row, given the labels of all other rows."""
         counts = self.counts[stencil][0]
         others = counts - (np.arange(len(counts)) == labels[:, None])
-        weights = others + self.priors.concentration(stencil, 0)
-        if self.priors.label_prior == "crp":
-            first = np.argmin(others > 0, axis=1)[:, None]  # of the empty clusters one is open
+        weights = others + self.hyper.concentration(stencil, 0)
+        if self.hyper.label_prior == "crp":
+            first = np.argmin(others > 0, axis=1)[:, None]  # only one of the empty clusters can be opened
             opened = (np.arange(len(counts)) == first) & (others == 0)
-            weights = np.where(opened, self.priors.concentration(stencil, 0), others)
+            weights = np.where(opened, self.hyper.concentration(stencil, 0), others)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(weights))
 
-    # -- its parts --------------------------------------------------------------------------------------------
+    # -- parts of a sweep -------------------------------------------------------------------------------------
 
-    def _forget_moves(self) -> None:
-        """No label has moved yet in this sweep."""
+    def _begin_sweep(self) -> Random:
+        """Reset the counts of changed labels, draw effects, and return the generator of this sweep."""
         self.moved = 0
         moves = slice(Visit._fields.index("row_changed"), Visit._fields.index("col_changed") + 1)
         self.visits[: len(self.state.templates), moves] = 0.0
+        self._key = key_of(self.hyper.seed, Purpose.LABELS, self.number, self.sweep)  # of the label kernels
+        random = generator(self.hyper.seed, Purpose.SWEEP, self.number, self.sweep)
+        if self.hyper.continuous:
+            self._draw_effects(random)
+        return random
 
-    def _random(self) -> Random:
-        """The random numbers of a sweep; those of labels are keyed apart, for the kernels."""
-        self._key = key_of(self.priors.seed, Purpose.LABELS, self.number, self.sweep)
-        return generator(self.priors.seed, Purpose.SWEEP, self.number, self.sweep)
+    def _end_sweep(self, random: Random) -> None:
+        self._collect()
+        self.draw_noise(random)
+        self.sweep += 1
 
-    def _begin(self, stencil: int) -> None:
-        """First labels of a stencil: by ACCAMS on the residual, or from the prior."""
-        state, priors = self.state, self.priors
-        start = generator(priors.seed, Purpose.START, self.number, stencil)
-        if priors.start == "accams":
+    def _initialise(self, stencil: int) -> None:
+        """Set the first labels of a stencil: by ACCAMS on the residual, or from the prior."""
+        state, hyper = self.state, self.hyper
+        start = generator(hyper.seed, Purpose.START, self.number, stencil)
+        if hyper.start == "accams":
             state.seed(0, "k-means++", start)
             state.cluster(1, "k-means++", start, 2)
-            alternate(state, Settings([state.k], max_iter=10), first=1)
+            alternate(state, BackfitSettings([state.k], max_iter=10), first=1)
         else:
             for axis in (0, 1):
-                crp, k = priors.label_prior == "crp", state.k[axis]
-                weight = priors.concentration(stencil, axis)
+                crp, k = hyper.label_prior == "crp", state.k[axis]
+                weight = hyper.concentration(stencil, axis)
                 state.set_labels(axis, draw_prior_labels(state.shape[axis], k, weight, crp, start))
 
     def _template(self, tables: Tables, stencil: int, random: Random) -> Template:
@@ -281,8 +296,8 @@ class Chain:
         return draw_template(tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random)
 
     def _blocked_visit(self, T: Template, stencil: int, updates: int, random: Random) -> BlockedVisit:
-        """All that the engine needs for a visit; the keys of its random numbers do not depend on what comes out."""
-        state, priors = self.state, self.priors
+        """Return the record of a blocked visit; its keys do not depend on its results, so the engine need not ask."""
+        state, hyper = self.state, self.hyper
         unit, step = state.weight_unit, state.engine.grid.step
         axes = [axis for axis in (0, 1) if state.k[axis] > 1]
         keys = iter(draw_keys(random, 2 * updates * len(axes)))
@@ -293,49 +308,48 @@ class Chain:
         )
         return BlockedVisit(
             T, self.counts[stencil], self.tau2[stencil] * unit / self.sigma2, float(np.sqrt(self.tau2[stencil])) / step,
-            unit * step**2 / self.sigma2, (priors.concentration(stencil, 0), priors.concentration(stencil, 1)), planned,
+            unit * step**2 / self.sigma2, (hyper.concentration(stencil, 0), hyper.concentration(stencil, 1)), planned,
         )  # fmt: skip
 
     def _collapsed(self, axis: int, stencil: int, sub: int) -> Collapsed:
-        priors, unit = self.priors, self.state.weight_unit
+        hyper, unit = self.hyper, self.state.weight_unit
         kappa = self.tau2[stencil] * unit / self.sigma2
         rho = 0.5 * kappa * (unit * self.state.engine.grid.step**2 / self.sigma2)
-        key, crp = self._label_key(stencil, sub, axis), priors.label_prior == "crp"
-        return Collapsed(kappa, rho, priors.concentration(stencil, axis), crp, key, priors.growing)
+        key, crp = self._label_key(stencil, sub, axis), hyper.label_prior == "crp"
+        return Collapsed(kappa, rho, hyper.concentration(stencil, axis), crp, key, hyper.growing)
 
     def _label_key(self, stencil: int, sub: int, axis: int) -> Key:
         return self._key[0], self._key[1] + (stencil * MOST_SUB + sub) * 2 + axis
 
     def _tau_gamma(self, stencil: int, random: Random) -> float:
-        """The gamma variable that will give tau^2 of a stencil; its shape is known before the visit is done.
+        """Draw the gamma variable from which `_tau2_of` makes tau^2 ~ IG(gamma_a + K/2, gamma_b + sum(T^2)/2).
 
-        The collapsed sampler has only the blocks of occupied clusters, and is done already.
+        Its shape is known before a blocked visit is done: K, the number of instantiated template entries, is
+        k_rows * k_cols. Collapsed visits are done by now; there K counts the blocks of occupied clusters.
         """
-        if self.priors.tau2 is not None:
+        if self.hyper.tau2 is not None:
             return 0.0
         size = self.state.k[0] * self.state.k[1]
-        if self.priors.sampler == "collapsed":
-            rows, cols = (int(np.count_nonzero(each)) for each in self.counts[stencil])
+        if self.hyper.sampler == "collapsed":
+            rows, cols = (int(np.count_nonzero(counts)) for counts in self.counts[stencil])
             size = rows * cols
-        return float(random.standard_gamma(self.priors.gamma[0] + size / 2.0))
+        return float(random.standard_gamma(self.hyper.gamma[0] + size / 2.0))
 
     def _tau2_of(self, visited: Visited, gamma: float) -> float:
-        """tau^2 of one stencil, which is inverse gamma given its template."""
-        values = visited.T * self.state.engine.grid.step
-        if self.priors.sampler == "collapsed":
-            values = values[np.ix_(visited.counts[0] > 0, visited.counts[1] > 0)]
-        return float((self.priors.gamma[1] + float(np.square(values).sum()) / 2.0) / gamma)
+        values = self._instantiated(visited.T, visited.counts)
+        return float((self.hyper.gamma[1] + float(np.square(values).sum()) / 2.0) / gamma)
+
+    def _instantiated(self, T: Template, counts: Counts) -> NDArray[np.floating]:
+        """Return the template entries that are part of the state: with the collapsed sampler, of occupied blocks."""
+        values = T * self.state.engine.grid.step
+        return values[np.ix_(counts[0] > 0, counts[1] > 0)] if self.hyper.sampler == "collapsed" else values
 
     def _draw_effects(self, random: Random) -> None:
-        """Effects of rows and columns, each followed by their variance."""
-        state, priors, (shape, scale) = self.state, self.priors, self.priors.gamma
+        """Draw the effects of rows and of columns, each followed by its variance."""
+        state, hyper, (shape, scale) = self.state, self.hyper, self.hyper.gamma
         for axis in (0, 1):
-            key = key_of(priors.seed, Purpose.EFFECTS, self.number, self.sweep, axis)
+            key = key_of(hyper.seed, Purpose.EFFECTS, self.number, self.sweep, axis)
             tau2 = self.effect_tau2[axis]
             rule = Effects(tau2 * state.weight_unit / self.sigma2, np.sqrt(tau2) / state.engine.grid.step, key)
             squares = state.draw_effects(axis, rule)
             self.effect_tau2[axis] = draw_inverse_gamma(shape + state.shape[axis] / 2.0, scale + squares / 2.0, random)
-
-
-def _counts(labels: Labels, k: int) -> NDArray[np.int64]:
-    return np.bincount(labels, minlength=k)

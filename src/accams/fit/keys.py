@@ -1,4 +1,4 @@
-"""Random numbers keyed by what they are for, so that the seed alone decides the result."""
+"""Random streams keyed by seed, purpose and position: results do not depend on threads or on order of execution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accams.errors import InputError
 
 
 class Purpose(IntEnum):
-    """What a stream of random numbers is for; streams of different purposes never meet."""
+    """Purpose of a random stream; streams of different purposes are independent. Values are part of every result."""
 
     SEEDING = 1
     VALIDATION = 2
@@ -25,22 +25,22 @@ class Purpose(IntEnum):
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:
-    """The counter-based generator of this seed, purpose and key (sweep, stencil, attempt, ...)."""
+    """Return the counter-based generator of a seed, purpose and key (sweep, stencil, attempt, ...)."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, int(purpose), len(key), *key])))
 
 
 def key_of(seed: int, purpose: Purpose, *key: int) -> tuple[int, int]:
-    """Two words that name the stream of random numbers of this seed, purpose and key, for kernels.
+    """Return two words that identify a random stream in kernels.
 
-    62 bits each, so that kernels see one type for all of them, and small numbers can be added to the second word to
-    name more streams.
+    They have 62 bits: they fit into int64, the one type that kernels are compiled for, and small numbers can be added
+    to the second word, to derive more streams, without overflow.
     """
     first, second = np.random.SeedSequence([seed, int(purpose), len(key), *key]).generate_state(2, np.uint64)
     return int(first) >> 2, int(second) >> 2
 
 
 def seed_of(random_state: object) -> int:
-    """A seed from what scikit-learn users pass: None, a whole number, a RandomState or a Generator."""
+    """Return a seed for a scikit-learn `random_state`: None, an integer, a RandomState or a Generator."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
     if isinstance(random_state, np.random.Generator):
@@ -49,4 +49,4 @@ def seed_of(random_state: object) -> int:
         return int(random_state.randint(2**31 - 1))
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0:
         return int(random_state)
-    raise InputError(f"random_state must be None, a whole number from 0 or a NumPy generator, not {random_state!r}")
+    raise InputError(f"random_state must be None, a non-negative integer or a NumPy generator, not {random_state!r}")

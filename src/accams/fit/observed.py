@@ -1,8 +1,8 @@
-"""A stencil sum that comes close to observed entries in few bits: what `Encoding` is where cells are missing.
+"""Rate-distortion optimisation of a stencil sum for observed entries: the counterpart of `Encoding` for missing cells.
 
-A round visits every stencil: its rows, then its columns take the labels of lowest squared error plus `price` times
-their bits, all other stencils standing as they are; then all templates are refitted at once. Labels that are not worth
-their bits die out, and so do stencils.
+A round visits every stencil: its rows, then its columns, take the labels of lowest squared error plus `price` times
+their bits, given all other stencils; then all templates are refitted jointly. Labels and stencils that are not worth
+their bits die out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from accams.engine.base import Engine, State
 from accams.engine.rules import Nearest, Template
-from accams.fit.backfit import Settings, best_template
+from accams.fit.backfit import BackfitSettings, best_template
 from accams.fit.price import code_bits, in_steps, stencil_bits
 from accams.fit.refit import refit
 from accams.fit.search import Unseen
@@ -22,62 +22,62 @@ from accams.model.stencils import Labels, Stencil, StencilSum, label_type
 
 
 class Observed:
-    """Templates and labels on their way.
+    """Templates and labels that approximate observed entries.
 
     Parameters
     ----------
     engine : Engine
-        The data; its grid must have the offset of the model.
+        Engine with the data; its grid must have the offset of the model.
     model : StencilSum
     shrinkage : float
-        shrinkage * sum(T^2) is added to the squared error.
+        Penalty of squared template entries, added to the squared error.
     """
 
     def __init__(self, engine: Engine, model: StencilSum, shrinkage: float = 0.0) -> None:
-        self.engine, self.settings = engine, Settings([], shrinkage=shrinkage)
-        self.fixed: list[tuple[NDArray[np.float32], float]] | None = None  # templates in whole steps, if they are
-        self._unit = engine.grid.step**2 * engine.grid.weight_step  # what one squared tick stands for
+        self.engine, self.settings = engine, BackfitSettings([], shrinkage=shrinkage)
+        self.fixed: list[tuple[NDArray[np.float32], float]] | None = None  # quantised templates, steps
+        self._unit = engine.grid.step**2 * engine.grid.weight_step  # one squared tick in units of the data
         self._without = engine.new_state().squared_error()
         ticks = [engine.grid.template(T.astype(np.float64) / engine.grid.step) for T in model.templates]
         self.state = self._restored(ticks, list(model.row_labels), list(model.col_labels))
 
     def round(self, price: float) -> int:
-        """Labels and templates of all stencils in turn, then all templates; what does not pay is dropped."""
+        """Improve the stencils in turn, drop those not worth their bits, refit; return the number of labels changed."""
         moves = [self._visit(l, price) for l in range(len(self.state.templates))]
-        old, left = self.state, [l for l, moved in enumerate(moves) if moved is not None]
-        if len(left) < len(moves):
+        old, kept = self.state, [l for l, moved in enumerate(moves) if moved is not None]
+        if len(kept) < len(moves):
             self.state = self._restored(
-                [old.templates[l] for l in left], [old.row_labels[l] for l in left], [old.col_labels[l] for l in left]
+                [old.templates[l] for l in kept], [old.row_labels[l] for l in kept], [old.col_labels[l] for l in kept]
             )
         refit(self.state, self.settings.shrinkage)
         return sum(1 if moved is None else moved for moved in moves)
 
     def copy(self) -> Observed:
-        """One that can go its own way."""
-        made = copy(self)
-        made.state = self._restored(self.state.templates, self.state.row_labels, self.state.col_labels)
-        return made
+        """Return an independent copy."""
+        result = copy(self)
+        result.state = self._restored(self.state.templates, self.state.row_labels, self.state.col_labels)
+        return result
 
     def rounded(self, price: float) -> Observed:
-        """A copy with templates in whole steps, as coarse as the price allows, and labels chosen for those."""
-        made = copy(self)
+        """Return a copy with templates quantised for this price, and labels reassigned to them."""
+        result, state = copy(self), self.state
         grid, weight = self.engine.grid, self.engine.observations.total_weight()
-        made.fixed = [in_steps(grid.values(T), price, weight) for T in self.state.templates]
-        ticks = [grid.template(T.astype(np.float64) / grid.step) for T, _ in made.fixed]
-        made.state = made._restored(ticks, self.state.row_labels, self.state.col_labels)
+        result.fixed = [in_steps(grid.values(T), price, weight) for T in state.templates]
+        ticks = [grid.template(T.astype(np.float64) / grid.step) for T, _ in result.fixed]
+        result.state = state = self._restored(ticks, state.row_labels, state.col_labels)
         for l in range(len(ticks)):
-            made.state.begin(l)
+            state.begin(l)
             for axis in (0, 1):
-                made.state.update(axis, made._rule(ticks[l], axis, price))
-            made.state.end(ticks[l])
-        return made
+                state.update(axis, result._rule(ticks[l], axis, price))
+            state.end(ticks[l])
+        return result
 
     def left(self) -> tuple[float, float, float]:
-        """Squared error: as it is, without any stencil, and the weight of all entries."""
+        """Return the squared error, the squared error without stencils, and the total weight."""
         return self.state.squared_error(), self._without, self.engine.observations.total_weight()
 
     def to_sum(self, price: float, unseen: Unseen) -> StencilSum:
-        """The model; templates in whole steps, unless bits cost nothing."""
+        """Return the stencil sum; templates are quantised unless the price is zero."""
         state, grid, weight = self.state, self.engine.grid, self.engine.observations.total_weight()
         pairs: list[tuple[NDArray[np.float32], float | None]] = [(grid.values(T), None) for T in state.templates]
         if self.fixed is not None:
@@ -89,12 +89,10 @@ class Observed:
         ]
         return StencilSum(state.shape, grid.offset, tuple(parts), *unseen)
 
-    # -- inside -------------------------------------------------------------------------------------------------
-
     def _visit(self, stencil: int, price: float) -> int | None:
-        """One stencil: labels of rows, template, labels of columns, template; labels changed, None if it does not pay.
+        """Improve one stencil; return the number of labels changed, or None if it is not worth its bits.
 
-        Then its template becomes zero, so that those after it know that it has gone.
+        The template of such a stencil becomes zero, so that later visits of the round see the residual without it.
         """
         state, grid = self.state, self.engine.grid
         T, moved, explained = state.templates[stencil], 0, 0.0
@@ -103,7 +101,7 @@ class Observed:
             tables = state.update(axis, self._rule(T, axis, price))
             T, explained = best_template(tables, grid, self.settings)
             moved += tables.moved
-        used = np.prod([len(np.unique(each)) for each in state.labels])
+        used = np.prod([len(np.unique(labels)) for labels in state.labels])
         pays = price == 0.0 or explained * self._unit > price * stencil_bits(int(used), state.labels)
         state.end(T if pays else np.zeros_like(T))
         return moved if pays else None
@@ -123,7 +121,7 @@ class Observed:
 
 
 def _compact(T: NDArray[np.float32], rows: Labels, cols: Labels, step: float | None) -> Stencil:
-    """Without the labels that no row (column) has."""
+    """Return a stencil without unused labels."""
     kept = []
     for axis, labels in enumerate((rows, cols)):
         used, new = np.unique(labels, return_inverse=True)

@@ -1,4 +1,7 @@
-"""What bits are worth: the bits of labels and templates on disk, and how coarse a template may be at a price."""
+"""Rate model of the search for small files: bits of labels and templates, and template steps for a price per bit.
+
+The search minimises squared error + price * bits, so the price is the error that one bit must save.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +14,42 @@ from numpy.typing import NDArray
 from accams.model.stencils import times, whole_steps
 
 Floats = NDArray[np.float64]
-ENTRY_BITS = 6.0  # of a template entry, about, and
-CODE_BITS = 8.0  # of a label's frequency
-FINEST = 2.0**-22  # step of a template, as a share of its largest entry
+ENTRY_BITS = 6.0  # approximate size of a quantised template entry
+CODE_BITS = 8.0  # approximate size of a label's frequency
+FINEST = 2.0**-22  # smallest step of a template, relative to its largest entry
 
 
 def code_bits(counts: NDArray[np.int64], size: int, width: NDArray[np.int64] | int) -> Floats:
-    """What a label takes whenever it is used: by how often that is among `size`, and its share of its template entries.
+    """Return the bits of each use of a label: its code length, -log2(count / size), and its part of the fixed costs.
 
-    One that is not used is taken to be used half a time.
+    The frequency and the `width` template entries of a label are shared by its uses. An unused label counts as half a
+    use, which keeps its bits finite.
     """
     used = np.maximum(counts, 0.5)
     return np.asarray((ENTRY_BITS * width + CODE_BITS) / used - np.log2(used / size))
 
 
 def stencil_bits(n_entries: int, labels: Sequence[NDArray[Any]]) -> float:
-    """Bits of a stencil with so many template entries and these labels of rows and columns, about."""
+    """Return the approximate bits of a stencil with `n_entries` template entries and these row and column labels."""
     total = ENTRY_BITS * n_entries
-    for each in labels:
-        counts = np.bincount(each)
+    for axis_labels in labels:
+        counts = np.bincount(axis_labels)
         counts = counts[counts > 0]
         total += float(-(counts * np.log2(counts / counts.sum())).sum()) + CODE_BITS * len(counts)
     return total
 
 
 def step_for(price: float, shape: tuple[int, int], total_weight: float) -> float:
-    """The step of a template whose rounding costs as much error as its bits are worth at this price.
+    """Return the optimal step of a template at this price per bit.
 
-    An entry with weight w adds w step^2 / 12 to the error when it is rounded, and takes -log2(step) bits beside a
-    constant: the sum of both is least at step^2 = 6 price / (w log 2).
+    Rounding an entry of weight w adds w step^2 / 12 to the error and takes const - log2(step) bits, so
+    error + price * bits is lowest at step^2 = 6 price / (w log 2).
     """
     return float(np.sqrt(6.0 * price * shape[0] * shape[1] / (np.log(2.0) * total_weight)))
 
 
 def in_steps(T: NDArray[np.floating], price: float, total_weight: float) -> tuple[NDArray[np.float32], float]:
-    """A template in whole steps, as coarse as the price allows, and the step."""
+    """Quantise a template to integer multiples of the optimal step for this price; return it with the step."""
     finest = max(float(np.abs(T).max(initial=0.0)), 1e-30) * FINEST
     step = float(np.float32(max(step_for(price, (T.shape[0], T.shape[1]), total_weight), finest)))
     return times(whole_steps(T, step), step), step

@@ -1,4 +1,4 @@
-"""A run of the sampler: sweeps of all chains, what is kept of them, and when to stop."""
+"""A run of the sampler: sweeps of all chains, their recorded results, and the stopping rule."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ from accams.fit.running import Keeper, Running
 from accams.model.posterior import Draw
 
 Cells = tuple[NDArray[np.int64], NDArray[np.int64]]
-N_PROBES = 2000  # cells whose running mean tells whether the run has settled
-N_TRACED = 64  # of them are followed sweep by sweep
+N_PROBES = 2000  # cells whose running mean shows whether the run has converged
+N_TRACED = 64  # probes that are traced sweep by sweep
 FEWEST_SWEEPS = 100
 CHECK_EVERY = 10
-HOLD = 25  # sweeps in which row weights are kept at one on average, where the burn-in is not given
-BURN_IN = 0.25  # of the sweeps
-LOOK_BACK = 0.8
+HOLD = 25  # sweeps in which row weights are rescaled to mean one, if the burn-in is not given
+BURN_IN = 0.25  # fraction of the sweeps
+LOOK_BACK = 0.8  # the running mean is compared with that at this fraction of the sweeps
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How long to run and what to keep.
+class RunPlan:
+    """Length of a run and draws to keep.
 
     Attributes
     ----------
     n_sweeps : int or None
-        None: until the running mean has settled, at most `most_sweeps`.
+        None runs until the running mean has converged, at most `most_sweeps`.
     n_burn_in : int or None
-        None: the first quarter.
+        None takes the first quarter.
     thin : int or None
-        Sweeps from one kept draw to the next; None: so that there are at most `max_draws` in all.
+        Sweeps from one kept draw to the next; None adapts it to keep at most `max_draws` in all.
     tol : float
-        The running mean has settled when the last fifth of the sweeps changed it by less than this share of the mean
-        squared error: about so much, relatively, could be gained by going on for a quarter longer.
-    visits : int or None
-        Backfitting: each sweep fits the next stencil by so many visits; None visits all stencils in each sweep.
+        The running mean has converged when the last fifth of the sweeps changed it by less than this fraction of the
+        mean squared error, which is about the relative gain of running for a quarter longer.
     patience : int
-        Sweeps without a better validation error after which the run ends, where there is a validation part.
+        With validation data, the run ends after this many sweeps without a lower validation error.
+    rao_blackwell : bool
+        Whether draws hold the conditional probabilities of row labels.
+    visits : int or None
+        Backfitting: each sweep fits the next stencil by this many visits; None visits all stencils in each sweep.
     """
 
     n_sweeps: int | None = None
@@ -59,35 +61,35 @@ class Plan:
     visits: int | None = None
 
     def burn_in(self, sweeps: int) -> int:
-        """Sweeps to leave out after so many."""
+        """Return the burn-in of a run of this many sweeps."""
         return int(BURN_IN * sweeps) if self.n_burn_in is None else self.n_burn_in
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a callback is told after each sweep of all chains.
+    """Progress of a Bayesian fit, passed to callbacks after each sweep of all chains.
 
     Attributes
     ----------
-    phase : "calibrating" or "sampling"
+    phase : {"calibrating", "sampling"}
     sweep, n_sweeps : int, int or None
-        Counted from 1, and how many are planned or, where the run ends by itself, expected so far.
+        Number of this sweep, counted from 1; sweeps planned or, where the run ends by convergence, expected so far.
     rmse : float
-        Of the chains' present draws on the training data (mean over chains).
+        Training error of the current draws, averaged over chains.
     sigma : float
-        Noise of the sampler.
+        Noise level of the sampler.
     occupied : float
-        Row and column clusters in use per stencil, on average.
+        Occupied row and column clusters per stencil, averaged over stencils and chains.
     moved : float
-        Share of all labels that changed.
+        Fraction of all labels that changed.
     seconds : float
-        Since the fit began.
+        Time since the fit began.
     change : float or None
-        How much the running mean still moves, as a share of the mean squared error: the run ends below `tol`.
+        Change of the running mean, as a fraction of the mean squared error; the run ends below `tol`.
     validation_rmse, validation_rmse_draw : float or None
-        Of the running mean and of the present draws, where there is a validation part.
-    visits : array (stencil, 5) or None
-        What became of each stencil, on average over the chains; columns as the fields of `accams.fit.visits.Visit`.
+        Validation error of the running mean and of the current draws, with validation data.
+    visits : array of shape (n_stencils, 5) or None
+        Statistics of each stencil, averaged over chains; columns are the fields of `accams.fit.visits.Visit`.
     """
 
     phase: Literal["calibrating", "sampling"]
@@ -105,43 +107,47 @@ class Sweep:
 
 
 @dataclass
-class Watched:
-    """Cells whose prediction is followed, and what is known of them."""
+class RunningValidation:
+    """Validation data and the running mean of the predictions at its cells."""
 
     running: Running
-    values: NDArray[np.float64] | None = None
+    values: NDArray[np.float64]
     weights: NDArray[np.float64] | None = None
     clip: tuple[float, float] = (-np.inf, np.inf)
 
     def rmse(self, prediction: NDArray[np.float64]) -> float:
-        """Of a prediction at these cells."""
-        assert self.values is not None
+        """Return the error of a prediction at these cells."""
         error = np.clip(prediction, *self.clip) - self.values
         return float(np.sqrt(np.average(error * error, weights=self.weights)))
 
 
 @dataclass
 class Run:
-    """The state of a run between two sweeps; a checkpoint holds exactly this.
+    """State of a run between two sweeps: the content of a checkpoint.
 
     Attributes
     ----------
     chains, plan
     scale : float
-        Mean squared error of predictions, about: on this scale are changes of the running mean judged.
+        Approximate mean squared error of predictions: the unit of changes of the running mean.
     probes : Running
+        Cells by which convergence is judged.
     asked : Running or None
-        The cells that the user wants predicted.
-    validation : Watched or None
+        Cells whose predictions the user asked for (`predict_at`).
+    validation : RunningValidation or None
+    past : list of (sweep, array)
+        Recent running means at the probes.
+    best : (float, int)
+        Lowest validation error and its sweep.
     """
 
     chains: Chains
-    plan: Plan
+    plan: RunPlan
     scale: float
     probes: Running
     keeper: Keeper
     asked: Running | None = None
-    validation: Watched | None = None
+    validation: RunningValidation | None = None
     sweep: int = 0
     traces: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
     past: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
@@ -151,11 +157,13 @@ class Run:
     settled: bool = False
 
     def step(self) -> Sweep:
-        """One sweep of all chains, recorded."""
+        """Run and record one sweep of all chains."""
         plan, chains = self.plan, self.chains
+        # Rescaling row weights to mean one is not a Gibbs step. With a fixed sigma^2 it is part of its calibration and
+        # ends with the burn-in; with a sampled one it must not happen.
         hold = self.sweep < (HOLD if plan.n_burn_in is None else plan.n_burn_in)
         for chain in chains.chains:
-            chain.normalise_rows = hold and not chain.priors.sample_sigma
+            chain.normalise_rows = hold and not chain.hyper.sample_sigma
         if plan.visits is None:
             chains.run_sweep()
         else:
@@ -169,7 +177,7 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Whether the run is over."""
+        """Return whether the run is complete."""
         if self.sweep >= (self.plan.n_sweeps or self.plan.most_sweeps):
             return True
         since = max(self.best[1], self.plan.n_burn_in or 0)
@@ -177,10 +185,12 @@ class Run:
         return self.settled or stale
 
     def draws(self) -> list[Draw]:
-        """The draws kept, without those of the burn-in; the present state if there are none."""
-        kept = self.keeper.since(self.plan.burn_in(self.sweep))
-        found = kept or self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell))
-        return [draw.settled() for draw in found]
+        """Return the kept draws after the burn-in, or the current state if there are none."""
+        kept = self.keeper.since(self.plan.burn_in(self.sweep)) or self._current_draws()
+        return [draw.settled() for draw in kept]
+
+    def _current_draws(self) -> list[Draw]:
+        return self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell))
 
     def _record(self) -> None:
         watched = [self.probes, self.asked, None if self.validation is None else self.validation.running]
@@ -188,44 +198,37 @@ class Run:
             if running is not None:
                 running.add(self.sweep, self.chains.predict_at(running.rows, running.cols))
         if self.keeper.wants(self.sweep):
-            draws = self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell))
-            self.keeper.add(draws, self.plan.burn_in(self.sweep + 1))
+            self.keeper.add(self._current_draws(), self.plan.burn_in(self.sweep + 1))
 
     def _report(self) -> Sweep:
-        chains, plan = self.chains.chains, self.plan
-        numbers = np.array(self.chains.each(_numbers))
-        traced = slice(0, N_TRACED)
-        now = {"sigma": numbers[:, 0], "tau": numbers[:, 1], "log_joint": numbers[:, 2], "occupied": numbers[:, 3]}
-        now["probes"] = self.chains.predict_at(self.probes.rows[traced], self.probes.cols[traced])
-        for name, value in now.items():
-            self.traces.setdefault(name, []).append(value)
-        watched = self.validation is not None and self.validation.running.blocks
-        validation, of_draws = self._validate() if watched else (None, None)
-        labels = sum(chains[0].state.shape) * max(len(chains[0].priors.shapes), 1)
+        chains = self.chains.chains
+        sigma, tau, log_joint, occupied, error = np.array(self.chains.each(_statistics)).T
+        probes = self.chains.predict_at(self.probes.rows[:N_TRACED], self.probes.cols[:N_TRACED])
+        traced = {"sigma": sigma, "tau": tau, "log_joint": log_joint, "occupied": occupied, "probes": probes}
+        for name, values in traced.items():
+            self.traces.setdefault(name, []).append(values)
+        validated = self.validation is not None and self.validation.running.blocks
+        validation_rmse, validation_rmse_draw = self._validate() if validated else (None, None)
         change = self._check()
         return Sweep(
-            "sampling",
-            self.sweep,
-            plan.n_sweeps or self._expected(change),
-            float(np.sqrt(np.mean(numbers[:, 4]))),
-            float(np.sqrt(np.mean(numbers[:, 0] ** 2))),
-            float(np.mean(numbers[:, 3])),
-            float(np.mean([chain.moved for chain in chains])) / labels,
-            perf_counter() - self.began,
-            change,
-            validation,
-            of_draws,
+            "sampling", self.sweep, self.plan.n_sweeps or self._expected(change),
+            rmse=float(np.sqrt(np.mean(error))),
+            sigma=float(np.sqrt(np.mean(sigma**2))),
+            occupied=float(np.mean(occupied)),
+            moved=float(np.mean([chain.moved for chain in chains])) / chains[0].n_labels,
+            seconds=perf_counter() - self.began, change=change,
+            validation_rmse=validation_rmse, validation_rmse_draw=validation_rmse_draw,
             visits=np.mean([chain.visits for chain in chains], axis=0),
-        )
+        )  # fmt: skip
 
     def _expected(self, change: float | None) -> int | None:
-        """Sweeps at which the run will end if the running mean goes on settling as one over their number."""
+        """Return the expected length of the run, extrapolating `change` as inversely proportional to the sweeps."""
         if change is None or self.plan.tol == 0.0:
             return None
         return int(min(max(self.sweep * change / self.plan.tol, self.sweep, FEWEST_SWEEPS), self.plan.most_sweeps))
 
     def _check(self) -> float | None:
-        """How much the last fifth of the sweeps moved the running mean; the run settles when that is little."""
+        """Return the change of the running mean over the last fifth of the sweeps, and update `settled`."""
         if not self.probes.blocks or self.sweep % CHECK_EVERY:
             return self.history[-1].change if self.history else None
         mean, _ = self.probes.combined(self.plan.burn_in(self.sweep))
@@ -233,18 +236,18 @@ class Run:
         self.past.append((self.sweep, mean))
         if not earlier:
             return None
-        self.past = [each for each in self.past if each[0] > LOOK_BACK * self.sweep - CHECK_EVERY]
+        self.past = [(sweep, old) for sweep, old in self.past if sweep > LOOK_BACK * self.sweep - CHECK_EVERY]
         change = float(np.mean((mean - earlier[-1]) ** 2) / self.scale)
         self.settle(change)
         return change
 
     def settle(self, change: float | None) -> None:
-        """Note whether so little change ends the run."""
+        """Set `settled`: whether this change is small enough to end the run."""
         little = change is not None and change < self.plan.tol
         self.settled = little and self.plan.n_sweeps is None and self.sweep >= FEWEST_SWEEPS
 
     def _validate(self) -> tuple[float, float]:
-        """Validation error of the running mean and of the present draws."""
+        """Return the validation error of the running mean and of the current draws, and update `best`."""
         assert self.validation is not None
         running = self.validation.running
         mean, _ = running.combined(self.plan.burn_in(self.sweep))
@@ -256,18 +259,18 @@ class Run:
 
 
 def make_probes(observations: Observations, seed: int, size: int = N_PROBES) -> Running:
-    """Cells made of the row of one observation and the column of another: as active as what users ask for."""
+    """Pair rows and columns of random observations: cells with the activity of those that users ask for."""
     random = generator(seed, Purpose.PROBES)
     size = min(size, observations.nnz)
     one, other = random.integers(observations.nnz, size=(2, size))
     rows = np.searchsorted(observations.row_starts, one, side="right") - 1
-    found = Running(rows.astype(np.int64), observations.cols[other].astype(np.int64))
+    probes = Running(rows.astype(np.int64), observations.cols[other].astype(np.int64))
     observations.release_pages()
-    return found
+    return probes
 
 
 def run(state: Run, watch: Callable[[Run, Sweep], bool] | None = None) -> bool:
-    """Sweep until done or `watch` says so; False if a keyboard interrupt ended it (after whole stencils)."""
+    """Sweep until done or until `watch` returns True; return False if a keyboard interrupt ended the run."""
     try:
         while not state.done:
             report = state.step()
@@ -278,20 +281,16 @@ def run(state: Run, watch: Callable[[Run, Sweep], bool] | None = None) -> bool:
     return True
 
 
-def _draw(chain: Chain, sweep: int, probable: bool) -> Draw:
-    shares = chain.row_shares() if probable else None
-    weights = None
+def _draw(chain: Chain, sweep: int, rao_blackwell: bool) -> Draw:
+    shares = chain.row_shares() if rao_blackwell else None
+    row_noise = None
     if chain.state.row_weights is not None:
         mass, w = chain.state.engine.row_mass, chain.row_weights()
-        weights = (mass @ w / mass.sum() / w).astype(np.float32)
-    return Draw(chain.number, sweep, chain.state.codes(), shares, weights)
+        row_noise = (mass @ w / mass.sum() / w).astype(np.float32)
+    return Draw(chain.number, sweep, chain.state.codes(), shares, row_noise)
 
 
-def _numbers(chain: Chain) -> tuple[float, float, float, float, float]:
-    """sigma, tau, log joint, clusters in use per stencil, and mean squared error on the training data."""
-    state = chain.state
-    used = sum(int(np.count_nonzero(counts)) for both in chain.counts for counts in both)
-    occupied = used / max(len(state.templates), 1)
-    error = max(state.squared_error(), 0.0) / state.engine.observations.total_weight()
+def _statistics(chain: Chain) -> tuple[float, float, float, float, float]:
+    """Return sigma, tau, log joint density, occupied clusters per stencil, and mean squared training error."""
     tau = float(np.sqrt(np.mean(chain.tau2))) if len(chain.tau2) else 0.0
-    return float(np.sqrt(chain.sigma2)), tau, chain.log_joint(), occupied, error
+    return float(np.sqrt(chain.sigma2)), tau, chain.log_joint(), chain.occupied(), chain.mean_squared_error()

@@ -1,4 +1,4 @@
-"""What is kept of a run: running means at named cells, and draws of the whole model, in bounded memory."""
+"""Results collected during a run in bounded memory: running means at given cells, and draws of the model."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from numpy.typing import NDArray
 from accams.model.posterior import Draw
 
 Floats = NDArray[np.float64]
-BLOCKS = 32  # most pieces of the past that are kept apart
-FIRST_INTERVAL = 3  # sweeps between draws, where the user does not say
+BLOCKS = 32  # maximum number of blocks of sweeps
+FIRST_INTERVAL = 3  # initial number of sweeps between draws, if not given
 
 
 @dataclass
-class Block:
-    """Sums over the sweeps [first, last) of all chains' predictions, and of their squares."""
+class MeanBlock:
+    """Sums of predictions (chain, cell) and of their squares over the sweeps [first, last)."""
 
     first: int
     last: int
     sums: Floats
     squares: Floats
 
-    def joined(self, after: Block) -> Block:
-        """This block and the one that follows."""
-        return Block(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
+    def joined(self, after: MeanBlock) -> MeanBlock:
+        """Return the union of this block and the next one."""
+        return MeanBlock(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
 
 
 @dataclass
 class Running:
-    """Running means of each chain's predictions at some cells, from which early sweeps can be left out later.
+    """Running means of each chain's predictions at some cells.
 
-    The past is kept in blocks of sweeps; when there are too many, neighbours are joined. What is summed is the
-    difference from `centre` (the first sweep's mean), so that squares keep their digits.
+    Sums are kept per block of sweeps, because the burn-in is only known at the end of a run; with too many blocks,
+    neighbours are joined. Differences from `centre` (the mean of the first sweep) are summed, so that the variance does
+    not suffer from cancellation.
     """
 
     rows: NDArray[np.int64]
     cols: NDArray[np.int64]
     centre: float | None = None
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[MeanBlock] = field(default_factory=list)
     width: int = 1
 
     def add(self, sweep: int, predictions: Floats) -> None:
-        """Take in the predictions (chain, cell) of one sweep."""
+        """Add the predictions (chain, cell) of one sweep."""
         if self.centre is None:
             self.centre = float(predictions.mean()) if predictions.size else 0.0
         x = predictions - self.centre
-        new = Block(sweep, sweep + 1, x, x * x)
+        new = MeanBlock(sweep, sweep + 1, x, x * x)
         last = self.blocks[-1] if self.blocks else None
         if last is not None and last.last - last.first < self.width:
             self.blocks[-1] = last.joined(new)
@@ -59,9 +60,9 @@ class Running:
             self.width *= 2
 
     def since(self, burn_in: int) -> tuple[Floats, Floats, int]:
-        """Mean and mean square (less the centre) of each chain since `burn_in`, and how many sweeps that is.
+        """Return mean and mean square of each chain (relative to `centre`) and their number of sweeps.
 
-        Over the blocks that begin at or after it or, if none does, over the last block.
+        They include the blocks that begin at or after `burn_in`, or else the last block.
         """
         kept = [block for block in self.blocks if block.first >= burn_in] or self.blocks[-1:]
         sweeps = sum(block.last - block.first for block in kept)
@@ -69,7 +70,7 @@ class Running:
         return np.asarray(total / sweeps), np.asarray(squares / sweeps), sweeps
 
     def combined(self, burn_in: int) -> tuple[Floats, Floats]:
-        """Mean and variance over all chains and sweeps since `burn_in`."""
+        """Return mean and variance over all chains and the sweeps since `burn_in`."""
         means, squares, _ = self.since(burn_in)
         mean = means.mean(axis=0)
         return mean + (self.centre or 0.0), np.maximum(squares.mean(axis=0) - mean * mean, 0.0)
@@ -77,9 +78,9 @@ class Running:
 
 @dataclass
 class Keeper:
-    """Evenly spaced draws of every chain; when there are too many since the burn-in, every second one is dropped.
+    """Evenly spaced draws of every chain; with too many since the burn-in, every second one is dropped.
 
-    `interval` is the number of sweeps from one draw to the next; it is held where the user gave it (`fixed`).
+    `interval` is the number of sweeps from one draw to the next; a `fixed` one does not change.
     """
 
     most: int
@@ -88,17 +89,17 @@ class Keeper:
     draws: list[list[Draw]] = field(default_factory=list)  # one list per sweep kept
 
     def wants(self, sweep: int) -> bool:
-        """Whether this sweep's draws are kept."""
+        """Return whether the draws of this sweep are kept."""
         return (sweep + 1) % self.interval == 0
 
     def add(self, draws: list[Draw], burn_in: int = 0) -> None:
-        """Keep one draw of each chain, and none from before `burn_in`, which may grow from call to call."""
+        """Add one draw per chain, and drop those from before `burn_in`, which may grow from call to call."""
         self.draws = [each for each in self.draws if each[0].sweep >= burn_in] + [draws]
         if not self.fixed and sum(map(len, self.draws)) > self.most and len(self.draws) > 1:
             self.interval *= 2
             self.draws = [each for each in self.draws if self.wants(each[0].sweep)]
 
     def since(self, burn_in: int) -> list[Draw]:
-        """The draws of later sweeps; the last ones if there are no later ones."""
-        kept = [each for each in self.draws if each[0].sweep >= burn_in] or self.draws[-1:]
-        return [draw for each in kept for draw in each]
+        """Return the draws of sweeps from `burn_in` on, or else the last ones."""
+        kept = [draws for draws in self.draws if draws[0].sweep >= burn_in] or self.draws[-1:]
+        return [draw for draws in kept for draw in draws]

@@ -1,11 +1,11 @@
-"""Where an encoding begins: singular vectors cut into levels, or clusters of rows and columns.
+"""Starts of an encoding: quantised singular vectors, or clusters of rows and columns.
 
-The first: each pair of singular vectors becomes a stencil whose template is the product of the levels into which the
-two are quantised, no finer than the price of bits allows. A sum of stencils that begins so is a quantised SVD, and
-whatever is done to it afterwards makes it better. It is best where rows and columns are about as many.
+Quantised vectors: each pair of singular vectors becomes a stencil whose template is the outer product of their levels,
+as fine as the price per bit allows. Such a sum is a quantised SVD, which the optimisation then improves. It is the
+better start where both sides have about the same length.
 
-The second: stencils are added one by one, each by clustering rows and columns along the leading directions of what is
-left, as ACCAMS does. It is best where one side is short: its labels cost next to nothing, and can be many.
+Clusters: stencils are added one by one, each by clustering rows and columns along the leading directions of the
+residual, as in ACCAMS. It is the better start where one side is short: its labels are cheap, so it can have many.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from accams.kernels import encode as kernels
 from accams.kernels.cross import cross_sums
 from accams.threads import Threads
 
-FEWEST_LEVELS, MOST_LEVELS = 8, 64  # that a vector may have:
-LEVELS = 1000  # the l-th a share of 1 / l of these, so that all together stay a few thousand
-NOTHING = 1e-6  # of the largest singular value: less is rounding
-GIVE_UP = 3  # pairs of vectors that are not worth their bits
-SAMPLE = 4_000  # rows by which levels are chosen, and
-K_MEANS_SAMPLE = 20_000  # clusters
-ROUNDS = 12  # of choosing levels, and
+FEWEST_LEVELS, MOST_LEVELS = 8, 64  # bounds of the maximum number of levels of a vector:
+LEVELS = 1000  # LEVELS / l for the l-th, so that all together have a few thousand
+NOTHING = 1e-6  # singular values below, relative to the largest, are rounding errors
+GIVE_UP = 3  # pairs of vectors not worth their bits after which the start is complete
+SAMPLE = 4_000  # rows from which levels are chosen
+K_MEANS_SAMPLE = 20_000  # rows from which clusters are chosen
+ROUNDS = 12  # iterations of the quantiser
 K_MEANS_ROUNDS = 8
-DIRECTIONS = 8  # of what is left, along which rows and columns are clustered
+DIRECTIONS = 8  # leading directions of the residual along which rows and columns are clustered
 ALTERNATIONS = 8
 
 
 def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) -> Encoding:
-    """Quantised singular vectors, as many of them as are worth their bits."""
+    """Return quantised singular vectors, as many as are worth their bits."""
     encoding, labels, sigma = Encoding.empty(target, threads), [list[NDArray[np.uint16]](), []], target.singular_values
     random, failed = generator(seed, Purpose.PROJECTION, 1), 0
     for l, scale in enumerate(sigma):
@@ -52,17 +52,21 @@ def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) 
         labels[1].append(cols)
         encoding.templates.append(np.outer(row_levels, col_levels / scale))
     if encoding.templates:
-        encoding.labels = [np.ascontiguousarray(np.stack(each, axis=1)) for each in labels]
+        encoding.labels = [np.ascontiguousarray(np.stack(codes, axis=1)) for codes in labels]
     return encoding
 
 
 def _levels(
     x: Floats, weights: Floats, price: float, most: int, random: np.random.Generator, threads: Threads
 ) -> tuple[NDArray[np.uint16], Floats]:
-    """An entropy-constrained quantiser: labels, and the level of each label."""
+    """Quantise a vector under a price per bit; return labels and the level of each label.
+
+    As in Lloyd's algorithm, values are assigned to the level of lowest error plus price * bits, and levels and bits are
+    recomputed from the assignment.
+    """
     some = random.choice(len(x), SAMPLE, replace=False) if len(x) > SAMPLE else slice(None)
     sample, w = x[some], weights[some]
-    share = price * len(sample) / len(x)  # the price of a bit in the sample
+    share = price * len(sample) / len(x)  # price per bit in the sample
     step = np.sqrt(6.0 * share / np.log(2.0) / w.mean()) if price else 0.0
     low, high = np.quantile(sample, [0.001, 0.999])
     k = int(np.clip((high - low) / max(step, 1e-12 * (high - low + 1e-300)) + 1, 2, most))
@@ -73,8 +77,8 @@ def _levels(
         counts = np.bincount(labels, minlength=len(levels))
         used = counts > 0
         levels = (np.bincount(labels, weights=w * sample, minlength=len(levels))[used]) / mass[used]
-        own = (ENTRY_BITS * used.sum() + CODE_BITS) * len(sample) / len(x)  # of the template: as wide as it is high
-        bits = own / counts[used] - np.log2(counts[used] / len(sample))
+        fixed = (ENTRY_BITS * used.sum() + CODE_BITS) * len(sample) / len(x)  # assuming a square template
+        bits = fixed / counts[used] - np.log2(counts[used] / len(sample))
     labels = _assign(x, weights, levels, price * bits, threads)
     used, new = np.unique(labels, return_inverse=True)
     return new.astype(np.uint16), levels[used]
@@ -88,14 +92,14 @@ def _assign(x: Floats, weights: Floats, levels: Floats, prices: Floats, threads:
 
 
 def clusters_start(target: Target, shape: tuple[int, int], price: float, threads: Threads, seed: int = 0) -> Encoding:
-    """Stencils of this shape, one after another, until the next is not worth its bits."""
+    """Return stencils of this shape, added one by one while each is worth its bits."""
     encoding = Encoding.empty(target, threads)
     grow(encoding, shape, price, seed)
     return encoding
 
 
 def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0, most: float = np.inf) -> int:
-    """Add stencils of this shape as long as each is worth its bits, and at most so many; returns how many."""
+    """Add stencils of this shape while each is worth its bits, `most` at most; return how many."""
     cost, added = encoding.error() + price * encoding.all_bits(), 0
     while added < most:
         add_stencil(encoding, shape, price, generator(seed, Purpose.PROJECTION, 2, len(encoding.templates)))
@@ -108,20 +112,20 @@ def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0
 
 
 def add_stencil(encoding: Encoding, shape: tuple[int, int], price: float, random: np.random.Generator) -> None:
-    """One more stencil, fitted to what is left."""
+    """Add a stencil fitted to the residual."""
     weights = encoding.weights(0), encoding.weights(1)
     a, b = (np.sqrt(w)[:, None] for w in weights)
     size = encoding.target.shape[1]
-    wanted = min(DIRECTIONS, min(encoding.target.shape))
+    rank = min(DIRECTIONS, min(encoding.target.shape))
     U, S, V = leading(
-        lambda x: a * rest_product(encoding, 0, b * x), lambda y: b * rest_product(encoding, 1, a * y), size, wanted,
+        lambda x: a * rest_product(encoding, 0, b * x), lambda y: b * rest_product(encoding, 1, a * y), size, rank,
         int(random.integers(2**31)),
     )  # fmt: skip
     points = U * S / a, V * S / b
     new = [_k_means(x, w, k, random) for x, w, k in zip(points, weights, shape, strict=True)]
     encoding.labels = [
-        np.ascontiguousarray(np.column_stack([old, each.astype(np.uint16)]))
-        for old, each in zip(encoding.labels, new, strict=True)
+        np.ascontiguousarray(np.column_stack([old, added.astype(np.uint16)]))
+        for old, added in zip(encoding.labels, new, strict=True)
     ]
     encoding.templates.append(np.zeros(shape))
     encoding.forget(0, 1)
@@ -129,7 +133,7 @@ def add_stencil(encoding: Encoding, shape: tuple[int, int], price: float, random
 
 
 def rest_product(encoding: Encoding, axis: int, x: Floats) -> Floats:
-    """What the encoding leaves of the target, times x (axis 0), or its transpose times x (axis 1)."""
+    """Multiply the residual of the target (axis 0), or its transpose (axis 1), by x."""
     out = encoding.lines(axis) @ (encoding.lines(1 - axis).T @ x)
     if not encoding.templates:
         return np.asarray(out)
@@ -146,7 +150,7 @@ def rest_product(encoding: Encoding, axis: int, x: Floats) -> Floats:
 
 
 def _alternate(encoding: Encoding, price: float) -> None:
-    """Template, rows, template, columns of the last stencil, in turn."""
+    """Update row labels, template, column labels, template of the last stencil, in turn."""
     encoding.templates[-1] = _block_means(encoding)
     for _ in range(ALTERNATIONS):
         for axis in (0, 1):
@@ -161,7 +165,7 @@ def _alternate(encoding: Encoding, price: float) -> None:
 
 
 def _rest_by_label(encoding: Encoding, axis: int) -> tuple[Floats, Floats]:
-    """What other stencils leave of each row, added up by the last one's column labels; and the weight of each label."""
+    """Return the residual without the last stencil, summed over its column labels, and the weight of each label."""
     labels, weights = encoding.labels[1 - axis][:, -1], encoding.weights(1 - axis)
     k = encoding.templates[-1].shape[1 - axis]
     indicator = np.zeros((len(labels), k))
@@ -174,20 +178,19 @@ def _rest_by_label(encoding: Encoding, axis: int) -> tuple[Floats, Floats]:
 
 
 def _block_means(encoding: Encoding, axis: int = 0, fits: Floats | None = None, mass: Floats | None = None) -> Floats:
-    """The template that fits best what the other stencils leave."""
+    """Return the best template of the last stencil, given its labels and all other stencils."""
     if fits is None or mass is None:
         fits, mass = _rest_by_label(encoding, axis)
     labels, weights = encoding.labels[axis][:, -1], encoding.weights(axis)
     sums = np.zeros((encoding.templates[-1].shape[axis], len(mass)))
     cross_sums(labels, fits * weights[:, None], sums)
-    own = np.bincount(labels, weights=weights, minlength=len(sums))
-    total = np.outer(own, mass)
-    found = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0.0)
-    return found if axis == 0 else np.ascontiguousarray(found.T)
+    total = np.outer(np.bincount(labels, weights=weights, minlength=len(sums)), mass)
+    T = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0.0)
+    return T if axis == 0 else np.ascontiguousarray(T.T)
 
 
 def _k_means(points: Floats, weights: Floats, k: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Labels by k-means++ and a few rounds of k-means."""
+    """Return labels by k-means++ and a few rounds of k-means."""
     some = random.choice(len(points), K_MEANS_SAMPLE, replace=False) if len(points) > K_MEANS_SAMPLE else slice(None)
     x, w = points[some], weights[some]
     centres = _seeds(x, w, k, random)

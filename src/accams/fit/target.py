@@ -1,9 +1,8 @@
-"""What a stencil sum is to come close to, everywhere: a complete matrix, as the product of two thin ones.
+"""Targets of distillation: complete matrices as products of two thin ones.
 
-Distilling looks at a whole matrix M with the weight of cell (i, j) the product of a row weight and a column weight.
-Then all it needs of M are products with vectors, so M is never written out: its leading singular vectors, with those
-weights, stand for it. A posterior mean multiplies vectors through its stencils, any other predictor row block by row
-block.
+The weight of cell (i, j) is the product of a row and a column weight. A matrix M is then represented by its leading
+singular vectors under these weights, which take only products of M with vectors: M is never formed. A posterior mean
+computes them through its stencils, any other predictor in blocks of rows.
 """
 
 from __future__ import annotations
@@ -22,21 +21,19 @@ from accams.threads import Threads
 
 Floats = NDArray[np.float64]
 Product = Callable[[Floats], Floats]
-MOST_EXACT = 1024  # the shorter side of a matrix up to which all its singular vectors are taken
-EXTRA = 10  # vectors beyond those wanted, for accuracy
-POWER = 1  # times that the matrix is applied again, for accuracy
+MOST_EXACT = 1024  # shorter side of a matrix up to which its full SVD is computed
+EXTRA = 10  # oversampling of the randomised SVD
+POWER = 1  # power iterations of the randomised SVD
 
 
 @dataclass(frozen=True)
 class Target:
-    """offset + left @ right.T, with weights of rows and columns.
+    """The matrix offset + left @ right.T, with weights of rows and columns.
 
     Attributes
     ----------
-    left, right : arrays (m, r) and (n, r)
-        Scaled so that the columns of `right` have weighted length 1 and those of `left` the singular values, falling.
-    rest : float
-        Weighted squares of what the product leaves of the matrix (nan where that is not known).
+    left, right : arrays of shape (m, r) and (n, r)
+        Columns of `right` have weighted norm 1, those of `left` the singular values, in decreasing order.
     """
 
     offset: float
@@ -44,26 +41,25 @@ class Target:
     right: Floats
     row_weights: Floats
     col_weights: Floats
-    rest: float = float("nan")
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Return the numbers of rows and columns."""
         return len(self.left), len(self.right)
 
     @property
     def total_weight(self) -> float:
-        """Of all cells."""
+        """Return the total weight of all cells."""
         return float(self.row_weights.sum() * self.col_weights.sum())
 
     @cached_property
     def singular_values(self) -> Floats:
-        """Weighted, falling."""
+        """Return the weighted singular values in decreasing order."""
         return np.asarray(np.sqrt(self.row_weights @ self.left**2))
 
 
 def of_matrix(matrix: Floats, row_weights: Floats, col_weights: Floats, rank: int, seed: int = 0) -> Target:
-    """A matrix that is there in full."""
+    """Return the target of a matrix in memory."""
     offset = float(row_weights @ matrix @ col_weights / (row_weights.sum() * col_weights.sum()))
     a, b = np.sqrt(row_weights), np.sqrt(col_weights)
     scaled = (matrix - offset) * a[:, None] * b
@@ -72,19 +68,14 @@ def of_matrix(matrix: Floats, row_weights: Floats, col_weights: Floats, rank: in
         parts = U, S, Vt.T
     else:
         parts = leading(lambda x: scaled @ x, lambda y: scaled.T @ y, matrix.shape[1], rank, seed)
-    rest = float(np.square(scaled).sum() - np.square(parts[1]).sum())
-    return _target(offset, parts, row_weights, col_weights, rest)
+    return _target(offset, parts, row_weights, col_weights)
 
 
 def of_mean(
-    sums: list[Codes],
-    row_weights: Floats,
-    col_weights: Floats,
-    rank: int,
-    seed: int = 0,
+    sums: list[Codes], row_weights: Floats, col_weights: Floats, rank: int, seed: int = 0,
     threads: Threads | None = None,
-) -> Target:
-    """The mean of several stencil sums, through their stencils alone."""
+) -> Target:  # fmt: skip
+    """Return the target of the mean of several stencil sums, computed through their stencils."""
     a, b = np.sqrt(row_weights)[:, None], np.sqrt(col_weights)[:, None]
     mean = Mean(sums, threads or Threads())
     offset = float(row_weights @ mean.product(col_weights[:, None])[:, 0]) / (row_weights.sum() * col_weights.sum())
@@ -102,7 +93,7 @@ def of_predictor(
     predict: Callable[[NDArray[np.int64], NDArray[np.int64]], Floats], row_weights: Floats, col_weights: Floats,
     rank: int, seed: int = 0, block: int = 1 << 22,
 ) -> Target:  # fmt: skip
-    """Any function of cells, asked for blocks of rows."""
+    """Return the target of a function of cells, evaluated in blocks of rows."""
     m, n = len(row_weights), len(col_weights)
     a, b = np.sqrt(row_weights)[:, None], np.sqrt(col_weights)[:, None]
     step = max(1, block // n)
@@ -131,7 +122,7 @@ def of_predictor(
 
 
 def leading(product: Product, transposed: Product, n_cols: int, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Leading singular vectors and values of an operator, by random projection."""
+    """Return the leading singular vectors and values of an operator by a randomised SVD."""
     random = generator(seed, Purpose.PROJECTION)
     basis = np.linalg.qr(product(random.normal(size=(n_cols, min(rank + EXTRA, n_cols)))))[0]
     for _ in range(POWER):
@@ -142,21 +133,21 @@ def leading(product: Product, transposed: Product, n_cols: int, rank: int, seed:
 
 
 class Mean:
-    """The mean of several stencil sums as an operator on vectors."""
+    """Linear operator of the mean of several stencil sums."""
 
     def __init__(self, sums: list[Codes], threads: Threads) -> None:
         self.sums, self.threads = sums, threads
 
     def product(self, x: Floats) -> Floats:
-        """The mean matrix times x."""
+        """Return the product with x."""
         return self._apply(x, transposed=False)
 
     def transposed(self, y: Floats) -> Floats:
-        """Its transpose times y."""
+        """Return the product of the transpose with y."""
         return self._apply(y, transposed=True)
 
     def _apply(self, lines: Floats, transposed: bool) -> Floats:
-        """A part of the columns on each thread."""
+        """Apply the operator or its transpose, with some columns of `lines` on each thread."""
         size = (len(self.sums[0].cols) if transposed else len(self.sums[0].rows)) - 1
         out = np.zeros((size, lines.shape[1]))
 
@@ -170,10 +161,10 @@ class Mean:
     def _part(self, lines: NDArray[np.float32], size: int, transposed: bool) -> Floats:
         total = np.zeros((size, lines.shape[1]))
         for codes in self.sums:
-            own, other = (codes.cols, codes.rows) if transposed else (codes.rows, codes.cols)
+            lhs, rhs = (codes.cols, codes.rows) if transposed else (codes.rows, codes.cols)
             out = np.zeros((size, lines.shape[1]), np.float32)
             flat = codes.flat.astype(np.float32, copy=False)
-            add_stencil_products(own[:-1], other[:-1], flat, codes.starts, codes.widths, transposed, lines, out)
+            add_stencil_products(lhs[:-1], rhs[:-1], flat, codes.starts, codes.widths, transposed, lines, out)
             total += out
             total += codes.offset * lines.sum(axis=0)
             for effects, of_lines in ((codes.row_effects, transposed), (codes.col_effects, not transposed)):
@@ -182,10 +173,7 @@ class Mean:
         return total / len(self.sums)
 
 
-def _target(
-    offset: float, parts: tuple[Floats, Floats, Floats], row_weights: Floats, col_weights: Floats,
-    rest: float = float("nan"),
-) -> Target:  # fmt: skip
+def _target(offset: float, parts: tuple[Floats, Floats, Floats], row_weights: Floats, col_weights: Floats) -> Target:
     U, S, V = parts
     left, right = U * S / np.sqrt(row_weights)[:, None], V / np.sqrt(col_weights)[:, None]
-    return Target(offset, np.ascontiguousarray(left), np.ascontiguousarray(right), row_weights, col_weights, rest)
+    return Target(offset, np.ascontiguousarray(left), np.ascontiguousarray(right), row_weights, col_weights)

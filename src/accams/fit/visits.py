@@ -1,4 +1,4 @@
-"""What a visit does to a stencil, in numbers that do not depend on how clusters are numbered."""
+"""Statistics of a visit to a stencil that do not depend on how its clusters are numbered."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from accams.engine.tables import Tables, gain_of
 
 
 class Visit(NamedTuple):
-    """One stencil after a visit.
+    """Statistics of one stencil after a visit.
 
     Attributes
     ----------
     row_entropy, col_entropy : float
-        Of its labels, in bits each: 0 when all are the same, log2 k when all k clusters are equally large.
+        Entropy of its labels in bits: 0 when all are equal, log2 k when all k clusters have the same size.
     row_changed, col_changed : float
-        Share of the labels that an update changed, on average over the visit.
+        Fraction of the labels changed by an update, averaged over the visit.
     gain : float
-        By how much the stencil lowers the mean squared error, the others being as they are (rows that have a noise of
-        their own count by their precision).
+        Reduction of the mean squared error by the stencil, given all others; with row noise, rows are weighted by
+        their precision.
     """
 
     row_entropy: float
@@ -36,22 +36,22 @@ class Visit(NamedTuple):
 
 
 def entropy(counts: NDArray[Any]) -> float:
-    """Bits per label where so many have each.
+    """Return the entropy in bits of labels with these counts.
 
     Examples
     --------
     >>> entropy(np.array([5, 5])), entropy(np.array([7, 0])), entropy(np.array([0]))
     (1.0, 0.0, 0.0)
     """
-    there = counts[counts > 0]
-    return float(log2(there.sum()) - there @ np.log2(there) / there.sum()) if there.size > 1 else 0.0
+    used = counts[counts > 0]
+    return float(log2(used.sum()) - used @ np.log2(used) / used.sum()) if used.size > 1 else 0.0
 
 
 def visit_of(counts: Sequence[NDArray[Any]], changed: Sequence[float], gain: float) -> Visit:
-    """By how many rows and columns have each label, and the shares of them that changed."""
+    """Return the statistics of a visit from the counts of row and column labels and the fractions that changed."""
     return Visit(entropy(counts[0]), entropy(counts[1]), changed[0], changed[1], gain)
 
 
 def gain(state: State, tables: Tables, T: Template) -> float:
-    """By how much a stencil with these tables and this template lowers the squared error."""
+    """Return the reduction of the squared error by a stencil with these tables and this template."""
     return gain_of(tables, T) * state.weight_unit * state.engine.grid.step**2

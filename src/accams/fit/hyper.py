@@ -1,4 +1,4 @@
-"""The Bayesian model: what is assumed of labels, templates and noise before the data is seen."""
+"""Hyperparameters of the Bayesian model: priors of labels, templates and noise."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ Shape = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Priors:
-    """All that a chain needs to know beside the data, in the units of the data.
+class Hyperparameters:
+    """Hyperparameters of a chain, in the units of the data.
 
     Attributes
     ----------
-    shapes : (k_rows, k_cols) of each stencil
-        Where `growing`, only the size it starts with.
-    alpha, beta : concentration of row and column labels, one per stencil
-    sampler, label_prior : which of the three pairs
-    tau2 : variance of each stencil's templates, where it is held; None samples it
-    eta, gamma : shape and scale of the inverse gamma priors of sigma^2 and tau^2
+    shapes : (k_rows, k_cols) of each stencil; with `growing`, only the initial sizes
+    alpha, beta : concentrations of row and column labels, one per stencil
+    sampler, label_prior : "blocked" with "dirichlet", or "collapsed" with "dirichlet" or "crp"
+    tau2 : fixed template variance of each stencil; None samples it
+    eta, gamma : (shape, scale) of the inverse gamma priors of sigma^2 and tau^2
     sigma_max : upper bound of sigma
-    sample_sigma : whether sigma^2 is drawn or held
-    row_noise : degrees of freedom nu of the row precisions, or None
-    continuous : whether rows and columns have continuous effects of learned variance
-    growing : no bound on the number of clusters (label prior "crp")
-    start : how new stencils begin
-    sub : label updates per visit: in sweep t, sub[min(t, len - 1)]
-    seed : of all random numbers
+    sample_sigma : whether sigma^2 is sampled or fixed
+    row_noise : degrees of freedom nu of the row precisions w_i, or None
+    continuous : whether rows and columns have continuous effects of sampled variance
+    growing : whether the number of clusters is unbounded (label prior "crp")
+    start : initialisation of new stencils
+    sub : label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
+    seed : seed of all random numbers
     """
 
     shapes: Sequence[Shape]
@@ -55,15 +54,18 @@ class Priors:
     seed: int = 0
 
     def concentration(self, stencil: int, axis: int) -> float:
-        """What `label_prior` adds: per cluster, or for a new one."""
+        """Return the prior weight of each cluster ("dirichlet") or of a new cluster ("crp")."""
         total = (self.alpha, self.beta)[axis][stencil]
         return total if self.label_prior == "crp" else total / self.shapes[stencil][axis]
 
     def log_labels(self, counts: np.ndarray, stencil: int, axis: int) -> float:
-        """Log probability of labels with these counts (of the partition, with "crp"; up to its cap's constant)."""
+        """Return the log prior probability of labels with these counts.
+
+        With "crp" it is that of the partition, up to the constant by which a cap on the clusters rescales it.
+        """
         total, n = (self.alpha, self.beta)[axis][stencil], counts.sum()
         if self.label_prior == "crp":
             used = counts[counts > 0]
             return float(len(used) * np.log(total) + gammaln(used).sum() + gammaln(total) - gammaln(total + n))
-        each = total / len(counts)
-        return float(gammaln(total) - gammaln(total + n) + (gammaln(counts + each) - gammaln(each)).sum())
+        share = total / len(counts)
+        return float(gammaln(total) - gammaln(total + n) + (gammaln(counts + share) - gammaln(share)).sum())
