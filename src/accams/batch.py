@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 from typing import Any, NamedTuple
@@ -11,15 +12,19 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from accams.data import store
+from accams.data.ids import Index
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
 from accams.errors import InputError
-from accams.estimators.base import StencilEstimator
-from accams.estimators.files import load
-from accams.estimators.using import id_names
-from accams.use.scoring import Seen
+from accams.fitted.files import joined, read_history
+from accams.fitted.loading import load
+from accams.fitted.model import Model
+from accams.model import container
+from accams.model.interactions import Interactions
 
-Told = Callable[[int, int], None]  # files that are done, of how many
+__all__ = ["predict_all", "recommend_all"]
+
+Progress = Callable[[int, int], None]  # files that are done, of how many
 
 
 class Task(NamedTuple):
@@ -31,8 +36,9 @@ class Task(NamedTuple):
 
 
 def recommend_all(
-    model: str | Path, output: str | Path, n: int = 10, *, seen: str | Path | None = None, include_seen: bool = False,
-    std: bool = False, rows_per_file: int = 20_000, engine: str = "cpu", told: Told | None = None,
+    model: str | Path, output: str | Path, n: int = 10, *, history: str | Path | None = None,
+    include_seen: bool = False, std: bool = False, rows_per_file: int = 20_000, engine: str = "cpu",
+    progress: Progress | None = None,
 ) -> int:  # fmt: skip
     """The best columns of every row of a saved model, as a folder of Parquet files.
 
@@ -44,8 +50,8 @@ def recommend_all(
         A folder that is not there yet; likewise.
     n : int
         How many for each row.
-    seen : path, optional
-        Of a file or a store with what rows have observed, where that of the model does not tell; likewise.
+    history : path, optional
+        What users have seen, where the model file does not tell: a history file, a table or a store; likewise.
     include_seen : bool
         Also what a row has observed.
     std : bool
@@ -53,24 +59,26 @@ def recommend_all(
     rows_per_file : int
     engine : {"cpu", "ray"}
         On this machine, or on the Ray cluster that this process is connected to.
-    told : callable, optional
-        Is told how many files are done, and of how many, after each.
+    progress : callable, optional
+        Called after each file with how many are done, and of how many.
 
     Returns
     -------
     int
         Lines that were written: columns named as those the model was fitted to (or row and col), rank, score, rule.
     """
-    rows = len(_loaded(Path(model)).row_index_)
+    rows = len(_loaded(Path(model)).row_index)
     starts = range(0, rows, rows_per_file)
     tasks = [Task("best", p, (lo, min(rows, lo + rows_per_file), n, include_seen, std)) for p, lo in enumerate(starts)]
-    return _run(Path(model), Path(output), tasks, engine, told, None if seen is None else Path(seen).resolve())
+    return _run(
+        Path(model), Path(output), tasks, engine, progress, None if history is None else Path(history).resolve()
+    )
 
 
 def predict_all(
     model: str | Path, rows: NDArray[Any], cols: NDArray[Any], output: str | Path, *, std: bool = False,
     names: tuple[str, str] = ("row", "col"), pairs_per_file: int = 1_000_000, engine: str = "cpu",
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> int:  # fmt: skip
     """Predictions of pairs of row and column ids by a saved model, as a folder of Parquet files.
 
@@ -81,7 +89,7 @@ def predict_all(
         raise InputError(f"there are {both}: pass as many of both, one at least")
     cuts = [slice(lo, lo + pairs_per_file) for lo in range(0, len(rows), pairs_per_file)]
     tasks = [Task("predicted", p, (rows[cut], cols[cut], names, std)) for p, cut in enumerate(cuts)]
-    return _run(Path(model), Path(output), tasks, engine, told)
+    return _run(Path(model), Path(output), tasks, engine, progress)
 
 
 class Server:
@@ -89,14 +97,15 @@ class Server:
 
     def __init__(self, model: Path, folder: Path, seen: Path | None = None) -> None:
         self._path, self._folder, self._seen = model, folder, seen
-        self._model: StencilEstimator | None = None
+        self._model: Model | None = None
 
     def do(self, task: Task) -> int:
         """Write the file of a task; how many lines it has."""
         if self._model is None:
             self._model = _loaded(self._path)
             if self._seen is not None:
-                self._model.seen_ = seen_in(self._seen, self._model)
+                seen = interactions_in(self._seen, *self._model.indices)
+                self._model = replace(self._model, interactions=seen)
         columns: dict[str, NDArray[Any]] = getattr(self, f"_{task.kind}")(self._model, *task.what)
         if not self._folder.is_dir():
             here = f"{self._folder} is not to be seen from {gethostname()}"
@@ -104,38 +113,38 @@ class Server:
         _write(self._folder / f"part-{task.number:05}.parquet", columns)
         return len(next(iter(columns.values())))
 
-    def _best(
-        self, model: StencilEstimator, lo: int, hi: int, n: int, include_seen: bool, std: bool
-    ) -> dict[str, NDArray[Any]]:
-        found = model.recommend(model.row_index_.ids[lo:hi], n, exclude_seen=not include_seen, return_std=std)
-        return found.columns(*id_names(model))  # type: ignore[no-any-return]
+    def _best(self, model: Model, lo: int, hi: int, n: int, include_seen: bool, std: bool) -> dict[str, NDArray[Any]]:
+        best = model.recommend(model.users[lo:hi], n, exclude_seen=not include_seen, return_std=std)
+        names = dict(zip(("user", "item"), model.id_names, strict=True))
+        return {names.get(name, name): x for name, x in best.to_dict().items()}
 
     def _predicted(
-        self, model: StencilEstimator, rows: NDArray[Any], cols: NDArray[Any], names: tuple[str, str], std: bool
+        self, model: Model, rows: NDArray[Any], cols: NDArray[Any], names: tuple[str, str], std: bool
     ) -> dict[str, NDArray[Any]]:
         pairs = list(zip(rows.tolist(), cols.tolist(), strict=True))
-        found = model.predict(pairs, return_std=True) if std else (model.predict(pairs),)  # type: ignore[call-arg]
-        return {names[0]: rows, names[1]: cols, **dict(zip(("prediction", "std"), found, strict=False))}
+        predicted = model.predict(pairs, return_std=True) if std else (model.predict(pairs),)
+        return {names[0]: rows, names[1]: cols, **dict(zip(("prediction", "std"), predicted, strict=False))}
 
 
-def seen_in(path: Path, model: StencilEstimator) -> Seen:
-    """What rows have observed, by a file of pairs or a store."""
-    index = model.row_index_, model.col_index_
+def interactions_in(path: Path, rows: Index, cols: Index) -> Interactions:
+    """Return what users have seen by a history file, a store or a table of pairs, for these ids."""
     if store.is_store(path):
         obs = Observations.open(path, verify=False)
-        if index == (obs.row_index, obs.col_index):
-            return Seen(obs.row_starts, obs.cols)
-        rows, cols, _ = obs.coo()
-        places = index[0].find(obs.row_index.ids)[rows], index[1].find(obs.col_index.ids)[cols]
-    else:
-        given = read_pairs(path)
-        places = index[0].find(given[0]), index[1].find(given[1])
+        if (rows, cols) == (obs.row_index, obs.col_index):
+            return Interactions(obs.row_starts, obs.cols)
+        return joined(Interactions(obs.row_starts, obs.cols), obs.row_index, obs.col_index, rows, cols, path)
+    if container.is_container(path):
+        return read_history(path, rows, cols)
+    given = read_pairs(path)
+    places = rows.find(given[0]), cols.find(given[1])
     if min(each.max() for each in places) < 0:
-        raise InputError(f"{path} has no row or no column of this model: is it what the model was fitted to?")
-    return Seen.at(*places, len(index[0]))
+        raise InputError(f"{path} has no user or no item of this model: is it the history of the same data?")
+    return Interactions.at(places[0], places[1], len(rows))
 
 
-def _run(model: Path, output: Path, tasks: list[Task], engine: str, told: Told | None, seen: Path | None = None) -> int:
+def _run(
+    model: Path, output: Path, tasks: list[Task], engine: str, progress: Progress | None, seen: Path | None = None
+) -> int:
     """Do all tasks; the folder is there when all of them are done, or not at all."""
     if engine not in ("cpu", "ray"):
         raise InputError(f"engine must be 'cpu' or 'ray', not {engine!r}")
@@ -150,8 +159,8 @@ def _run(model: Path, output: Path, tasks: list[Task], engine: str, told: Told |
         lines = 0
         for done, written in enumerate(_answers((model.resolve(), folder, seen), tasks, engine), 1):
             lines += written
-            if told is not None:
-                told(done, len(tasks))
+            if progress is not None:
+                progress(done, len(tasks))
         folder.rename(output)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -172,14 +181,11 @@ def _answers(server: tuple[Path, Path, Path | None], tasks: list[Task], engine: 
         cluster.leave()
 
 
-def _loaded(path: Path) -> StencilEstimator:
-    """A model with ids."""
+def _loaded(path: Path) -> Model:
+    """Load a model that this machine must see."""
     if not path.is_file():
         raise InputError(f"there is no model {path} on {gethostname()}: on a cluster, every machine must see it")
-    found = load(path)
-    if not isinstance(found, StencilEstimator):
-        raise InputError(f"{path} has no ids, so that it can predict positions alone: fit a model with accams fit")
-    return found
+    return load(path)
 
 
 def _write(path: Path, columns: dict[str, NDArray[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Recommendations for everybody and predictions of many pairs: call the library, show how far it is."""
+"""Recommendations for all users and predictions of many pairs: call the library, show progress."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ out = Console()
 
 
 def recommend_everybody(
-    model: Path, output: Path | None, n: int, seen: Path | None, include_seen: bool, std: bool, engine: str,
+    model: Path, output: Path | None, n: int, history: Path | None, include_seen: bool, std: bool, engine: str,
     address: str | None,
 ) -> None:  # fmt: skip
-    """The best items of all users, as a folder of Parquet files."""
+    """Write the best items of all users, as a folder of Parquet files."""
     if output is None:
         raise InputError("--all writes Parquet files: name a folder for them with --output")
     join_cluster(engine, address)
-    with _progress("recommending") as told:
+    with _progress("recommending") as progress:
         lines = batch.recommend_all(
-            model, output, n, seen=seen, include_seen=include_seen, std=std, engine=engine, told=told
+            model, output, n, history=history, include_seen=include_seen, std=std, engine=engine, progress=progress
         )
     out.print(f"wrote {lines:,} recommendations to {output}", highlight=False)
 
@@ -37,12 +37,12 @@ def predict_pairs(
     model: Path, pairs: Path, output: Path, row: str | None, col: str | None, std: bool, engine: str,
     address: str | None,
 ) -> None:  # fmt: skip
-    """Predictions for a file of pairs, as a folder of Parquet files."""
+    """Write predictions for a file of pairs, as a folder of Parquet files."""
     rows, cols, names = read_pairs(pairs, row, col)
     join_cluster(engine, address)
-    with _progress("predicting") as told:
+    with _progress("predicting") as progress:
         given = names[0], names[1]
-        lines = batch.predict_all(model, rows, cols, output, std=std, names=given, engine=engine, told=told)
+        lines = batch.predict_all(model, rows, cols, output, std=std, names=given, engine=engine, progress=progress)
     out.print(f"wrote {lines:,} predictions to {output}", highlight=False)
 
 
@@ -53,7 +53,7 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=out, transient=True, disable=not out.is_terminal) as bar:
         shown = bar.add_task(what, total=None, visible=False)
 
-        def told(done: int, of: int) -> None:
+        def report(done: int, of: int) -> None:
             bar.update(shown, completed=done, total=of, visible=perf_counter() - began > 2.0)
 
-        yield told
+        yield report

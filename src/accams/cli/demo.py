@@ -64,7 +64,7 @@ def run_demo(seed: int = 0) -> None:
     everything = ACCAMS(model.n_stencils_, verbose=True, **settings).fit(observations)
     popular = observations.col_index.ids[observations.counts(1) >= POPULAR].tolist()
     out.print(_similar(everything, titles, popular))
-    out.print(_guest(everything, titles, popular))
+    out.print(_new_user(everything, titles, popular))
 
 
 def _movielens() -> tuple[Observations, dict[int, str]]:
@@ -112,7 +112,7 @@ def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table
     return table
 
 
-def _guest(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
+def _new_user(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
     """What someone new would like, who is known by a few ratings."""
     rated = {next(x for x in popular if titles[x].startswith(title)): stars for title, stars in RATED.items()}
     found = model.fold_in(rated).recommend(4, candidates=popular)
@@ -120,7 +120,7 @@ def _guest(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
     title = f"For someone new, who likes {liked}, but not {not_liked}"
     table = Table("film", "predicted", title=title, title_justify="left", min_width=78)
     for line in found:
-        table.add_row(titles[line.col], f"{line.score:.2f}")
+        table.add_row(titles[line.item], f"{line.score:.2f}")
     return table
 
 

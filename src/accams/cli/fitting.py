@@ -1,9 +1,9 @@
-"""What `accams fit` does: read, split, fit or go on with a fit, save, report."""
+"""Run `accams fit`: read, split, fit or resume, save, report."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,9 +16,10 @@ from accams.data.splits import random_split, some_positions
 from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
-from accams.estimators.encoding import decoded
-from accams.estimators.progress import ProgressBar
 from accams.fit import checkpoint
+from accams.fitted.progress import ProgressBar
+from accams.settings.bayesian import present_names
+from accams.settings.encoding import decoded
 
 Estimator = ACCAMS | BayesianACCAMS
 MOST_OF_A_STORE = 1_000_000  # entries that are held out
@@ -27,12 +28,14 @@ out, err = Console(), Console(stderr=True)
 
 @dataclass(frozen=True)
 class Job:
-    """What to fit and where to put it.
+    """What to fit and where to write it.
 
     Attributes
     ----------
+    history : path or None
+        Where to write what users have seen; None leaves it to the model file.
     reading : dict
-        How to read the data: arguments of `Observations.from_file`.
+        Arguments of `Observations.from_file`.
     test : float
         Share of the entries that is held out.
     resume : path or None
@@ -43,6 +46,7 @@ class Job:
 
     data: Path
     output: Path
+    history: Path | None
     reading: dict[str, Any]
     test: float
     quiet: bool
@@ -51,21 +55,21 @@ class Job:
 
 
 def class_of(kind: str) -> type[Estimator]:
-    """The estimator that --model names."""
+    """Return the estimator that --model names."""
     return BayesianACCAMS if kind == "bayes" else ACCAMS
 
 
 def new_estimator(kind: str, paper: bool, parameters: dict[str, Any]) -> Estimator:
-    """An estimator with these parameters, and its own or the paper's defaults."""
-    return BayesianACCAMS.paper(**parameters) if paper else class_of(kind)(**parameters)
+    """Return an estimator with these parameters, and its own or the paper's defaults."""
+    return BayesianACCAMS.paper(**parameters) if paper else class_of(kind)().set_params(**parameters)
 
 
 def resumed_estimator(path: Path, parameters: dict[str, Any]) -> BayesianACCAMS:
-    """The estimator whose fit the checkpoint is of, with a few parameters anew."""
-    there = checkpoint.read_header(path)["about"]["parameters"]
-    known = BayesianACCAMS._get_param_names()
-    old = {name: decoded(value) for name, value in there.items() if name in known}
-    return BayesianACCAMS(**{**old, "checkpoint": str(path), **parameters})
+    """Return the estimator whose fit the checkpoint is of, with a few parameters changed."""
+    saved = present_names(checkpoint.read_header(path)["about"]["parameters"])
+    known = BayesianACCAMS().get_params()
+    old = {name: decoded(value) for name, value in saved.items() if name in known}
+    return BayesianACCAMS().set_params(**{**old, "checkpoint": str(path), **parameters})
 
 
 def fit_file(job: Job, estimator: Estimator) -> None:
@@ -81,11 +85,12 @@ def fit_file(job: Job, estimator: Estimator) -> None:
     with warnings.catch_warnings(record=True) as caught:
         _fit(estimator, training, job.resume)
     seconds = perf_counter() - began
+    model = estimator.model_
     if held_out is not None:
-        estimator.quality_ = estimator.quality(held_out)
-    estimator.save(job.output)
+        model = replace(model, evaluation=model.evaluate(held_out))
+    model.save(job.output, history="auto" if job.history is None else job.history)
     if not job.quiet:
-        out.print(fit_report(estimator, held_out, seconds, job.output))
+        out.print(fit_report(model, held_out, seconds, job.output))
         if held_out is not None:
             out.print("[dim]The saved model has not seen the entries held out; --test 0 fits them all.[/]")
     messages = [str(each.message) for each in caught]

@@ -10,13 +10,15 @@ from typing import Annotated
 import typer
 
 from accams import __version__
-from accams.cli.fit import fit
+from accams.cli import fit
 from accams.cli.options import (
     Address,
     BatchEngine,
     Col,
     Data,
     Duplicates,
+    History,
+    HistoryOut,
     Json,
     Likeness,
     Model,
@@ -34,7 +36,9 @@ from accams.cli.options import (
     Zeros,
     ZeroWeight,
 )
-from accams.cli.values import read
+from accams.cli.settings import translated
+from accams.cli.values import quantiles as levels_of
+from accams.cli.values import size_in_bytes
 from accams.errors import AccamsError, InputError
 
 app = typer.Typer(
@@ -51,13 +55,13 @@ app = typer.Typer(
 def demo(
     seed: Annotated[int, typer.Option(help="Seed of the split and the fit.")] = 0,
 ) -> None:
-    """Fit a model to a small MovieLens table and show what it can do (needs the extra `accams[demo]`)."""
+    """Fit a model to a small MovieLens table and show what it can do (needs the extra accams\\[demo])."""
     from accams.cli.demo import run_demo
 
     run_demo(seed)
 
 
-app.command()(fit)
+app.command(help=fit.HELP)(fit.command())
 
 
 @app.command()
@@ -84,7 +88,7 @@ def ingest(
     For example: [bold]accams ingest 'ratings-*.parquet' -o ratings.store[/]. A run that was stopped goes on from where
     it was when the same command is given again.
     """
-    allowed = read("memory", memory)
+    allowed = size_in_bytes("--memory", memory)
     from accams.cli.ingesting import ingest_files
 
     names = {"row": row, "col": col, "value": value, "weight": weight, "time": None}
@@ -119,7 +123,7 @@ def predict(
     Where -o ends in [bold].parquet[/], it becomes a folder of Parquet files; these can be written by a Ray cluster:
     [bold]accams predict model.accams pairs.parquet -o predicted.parquet --engine ray[/].
     """
-    levels = read("quantiles", quantiles)
+    levels = levels_of(quantiles)
     if output is not None and output.suffix == ".parquet":
         if levels:
             raise InputError("--quantiles are written as CSV alone: name an output that does not end in .parquet")
@@ -140,10 +144,7 @@ def recommend(
     users: Annotated[list[str] | None, typer.Argument(help="Ids of users.", show_default=False)] = None,
     rated: Rated = None,
     n: Number = 10,
-    seen: Annotated[
-        Path | None,
-        typer.Option(help="The ratings the model was fitted to, where its file does not tell what users have seen."),
-    ] = None,
+    history: History = None,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Also what users have rated already.")] = False,
     titles: Titles = None,
     std: Annotated[bool, typer.Option("--std", help="Also standard deviations (bayes).")] = False,
@@ -173,13 +174,13 @@ def recommend(
         wrong = [name for name, x in given.items() if x]
         if wrong:
             raise InputError(f"--all writes ids and scores of all users: leave out {', '.join(wrong)}")
-        recommend_everybody(model, output, n, seen, include_seen, std, engine.value, address)
+        recommend_everybody(model, output, n, history, include_seen, std, engine.value, address)
         return
     if output is not None or engine is not Place.cpu or address is not None:
         raise InputError("--output, --engine and --address are for all users: add --all")
     from accams.cli.using import recommend_items
 
-    recommend_items(model, users or [], rated or [], n, seen, include_seen, titles, std, quantile, as_json)
+    recommend_items(model, users or [], rated or [], n, history, include_seen, titles, std, quantile, as_json)
 
 
 @app.command()
@@ -294,15 +295,16 @@ def compress(
         typer.Option(help="What to be most accurate for: activity (rows and columns with many entries) or uniform."),
     ] = "activity",
     seed: Annotated[int, typer.Option(help="Seed of the random projections.")] = 0,
+    history: HistoryOut = None,
 ) -> None:
     """Distil a model into a small one that predicts nearly as well: one stencil sum in at most so many bytes.
 
-    A Bayesian model of many draws becomes a single sum; its intervals are left behind.
+    A Bayesian model of many draws becomes a single sum that keeps calibrated intervals.
     """
-    size = read("max_bytes", max_bytes)
+    size = size_in_bytes("--max-bytes", max_bytes)
     from accams.cli.tasks import compress_file
 
-    compress_file(model, output, size, ids, weights, seed)
+    compress_file(model, output, size, ids, weights, seed, history)
 
 
 @app.command()
@@ -334,7 +336,7 @@ def reproduce(
         ),
     ] = None,
 ) -> None:
-    """Repeat the paper's evaluation on your machine, ours beside every rival (needs `accams[bench,plot]`).
+    """Repeat the paper's evaluation on your machine, ours beside every rival (needs the extras accams\\[bench,plot]).
 
     Each study leaves a table (CSV), figures (PNG and SVG) and a page (Markdown). Finished runs are kept and not
     repeated: after Ctrl-C the same command goes on. For example: [bold]accams reproduce faces graph --quick[/]
@@ -364,24 +366,28 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
-    """Nothing to do before the commands."""
+    """Take options that come before the command."""
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
     from rich.console import Console
+    from rich.text import Text
 
-    Console(stderr=True).print("[bold yellow]warning:[/] ", message, sep="", highlight=False, soft_wrap=True)
+    text = Text(translated(str(message)))
+    Console(stderr=True).print("[bold yellow]warning:[/] ", text, sep="", highlight=False, soft_wrap=True)
 
 
 def run() -> None:
-    """Run the command line; an error or a warning that was meant is shown as one sentence."""
+    """Run the command line; errors and warnings of accams are shown as one sentence, in terms of options."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         app()
     except AccamsError as error:
         from rich.console import Console
+        from rich.text import Text
 
-        Console(stderr=True).print("[bold red]error:[/] ", error, sep="", markup=True, highlight=False, soft_wrap=True)
+        text = translated(str(error))
+        Console(stderr=True).print("[bold red]error:[/] ", Text(text), sep="", highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

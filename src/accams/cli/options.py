@@ -1,4 +1,4 @@
-"""The options of the commands: names, help and panels. Where no default is set here, the estimators' own applies."""
+"""Options of the commands that are not parameters of an estimator: names, help and panels."""
 
 from __future__ import annotations
 
@@ -10,50 +10,52 @@ import typer
 
 DATA = "Data"
 BAYES = "bACCAMS (--model bayes)"
-ACCAMS = "ACCAMS (--model accams)"
 
 
 class ModelName(StrEnum):
-    """Which model `accams fit` fits."""
+    """Models that `accams fit` can fit."""
 
     bayes = "bayes"
     accams = "accams"
 
 
 class Side(StrEnum):
-    """What is compared."""
+    """Sides of the matrix."""
 
     items = "items"
     users = "users"
 
 
 class Place(StrEnum):
-    """Where a batch runs."""
+    """Where a batch can run."""
 
     cpu = "cpu"
     ray = "ray"
 
 
 class Likeness(StrEnum):
-    """How alike two items or users are."""
+    """Measures of similarity."""
 
     weighted = "weighted"
     hamming = "hamming"
 
 
-def _option(name: str, text: str, default: str = "", panel: str | None = None, metavar: str | None = None) -> Any:
-    """An option; `default` is what the estimators do without it."""
+def _option(
+    name: str, text: str, default: str = "", panel: str | None = None, metavar: str | None = None, hidden: bool = False
+) -> Any:
+    """Return an option; `default` is what happens without it."""
     shown = f"{text} [dim]\\[default: {default}][/]" if default else text
     names = name.split()
-    return typer.Option(*names, help=shown, rich_help_panel=panel, metavar=metavar, show_default=False)
+    return typer.Option(*names, help=shown, rich_help_panel=panel, metavar=metavar, show_default=False, hidden=hidden)
 
 
-def _bayes(name: str, text: str, default: str = "", metavar: str | None = None) -> Any:
-    return _option(name, text, default, BAYES, metavar)
-
-
-def _accams(name: str, text: str, default: str = "", metavar: str | None = None) -> Any:
-    return _option(name, text, default, ACCAMS, metavar)
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    """Show the help with all options."""
+    if wanted:
+        for each in ctx.command.params:
+            each.hidden = False  # type: ignore[attr-defined]
+        typer.echo(ctx.get_help())
+        raise typer.Exit
 
 
 Model = Annotated[Path, typer.Argument(help="A model file written by `accams fit`.", show_default=False)]
@@ -83,16 +85,29 @@ Titles = Annotated[
     Path | None,
     typer.Option(help="A table with names of items, such as movies.csv: ids in one column, titles in another."),
 ]
+History = Annotated[
+    Path | None,
+    typer.Option(
+        "--history", "--seen", help="What users have seen, where the model file does not tell: a history file, the "
+        "ratings that were fitted, or a store.", show_default=False,
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="For machines: JSON to standard output.")]
 
 # -- fit: the data -----------------------------------------------------------------------------------------------
 
-Weight = Annotated[str | None, typer.Option(help="Column with weights of the observations.", rich_help_panel=DATA)]
+Weight = Annotated[
+    str | None, typer.Option(help="Column with weights of the observations.", rich_help_panel=DATA, hidden=True)
+]
 Duplicates = Annotated[
-    str, typer.Option(help="Pairs that come twice: error, mean, last or sum.", rich_help_panel=DATA)
+    str, typer.Option(help="Duplicate pairs: error, mean, last or sum.", rich_help_panel=DATA, hidden=True)
 ]  # fmt: skip
-Zeros = Annotated[str, typer.Option(help="Blank cells: missing, or observed (as zeros).", rich_help_panel=DATA)]
-ZeroWeight = Annotated[float, typer.Option(help="Weight of a blank with --zeros observed.", rich_help_panel=DATA)]
+Zeros = Annotated[
+    str, typer.Option(help="Blank cells: missing, or observed (as zeros).", rich_help_panel=DATA, hidden=True)
+]
+ZeroWeight = Annotated[
+    float, typer.Option(help="Weight of a blank with --zeros observed.", rich_help_panel=DATA, hidden=True)
+]
 Test = Annotated[
     float,
     typer.Option(
@@ -101,180 +116,44 @@ Test = Annotated[
     ),
 ]
 
-# -- fit: both models --------------------------------------------------------------------------------------------
+# -- fit ---------------------------------------------------------------------------------------------------------
 
 ModelFile = Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")]
+HistoryOut = Annotated[
+    Path | None,
+    _option(
+        "--history", "Write what users have seen to this file, and leave it out of the model file.", metavar="PATH"
+    ),
+]
 Kind = Annotated[
     ModelName | None,
     _option("--model", "bayes: the mean over many draws, better predictions; accams: one small model, fast.", "bayes"),
 ]
-Stencils = Annotated[
-    str | None,
-    _option(
-        "--stencils -s",
-        "Stencils (accams with --early-stopping: at most); auto, for bayes: 10 to 50, by the size of the data.",
-        "auto for bayes, 13 for accams",
-        metavar="NUMBER|auto",
-    ),
-]
-Clusters = Annotated[
-    str | None,
-    _option(
-        "--clusters -k", "Clusters of each stencil: 10, or 20x5 for rows x columns; for bayes also none (no bound, "
-        "with --sampler collapsed --prior crp) or auto (about 100 blocks).", "auto for bayes, 10 for accams",
-        metavar="NUMBER|ROWSxCOLUMNS|none|auto",
-    ),
-]  # fmt: skip
-Init = Annotated[
-    str | None,
-    _option(
-        "--init", "How stencils begin. bayes: accams or prior; accams: k-means++, or random as in the paper.",
-        "accams for bayes, k-means++ for accams",
-    ),
-]  # fmt: skip
-Tol = Annotated[
-    float | None,
-    _option(
-        "--tol", "When to stop. bayes: the run, if its last fifth changed the running mean by less than this share of "
-        "the mean squared error; accams: a stencil, if a step gains less than this share.",
-        "0.0001 for bayes, 0.004 for accams",
-    ),
-]  # fmt: skip
-EarlyStopping = Annotated[
-    bool,
-    _option("--early-stopping", "Judge by held-out entries how many sweeps (bayes) or stencils (accams) are enough."),
-]
-ValidationFraction = Annotated[
-    float | None, _option("--validation-fraction", "Share of the entries held out for --early-stopping.", "0.1")
-]
-Patience = Annotated[
-    int | None,
-    _option(
-        "--patience", "Sweeps or stencils without improvement before --early-stopping stops.",
-        "50 for bayes, 10 for accams",
-    ),
-]  # fmt: skip
-Seed = Annotated[int | None, _option("--seed", "The same seed gives the same model.", "0")]
-Threads = Annotated[int | None, _option("--threads", "The result does not depend on it.", "all cores")]
-Engine = Annotated[
-    str | None, _option("--engine", "Where to run.", "auto", metavar="auto|cpu|dense|graph|cuda|disk|ray")
-]
-Shards = Annotated[
-    int | None, _option("--shards", "Parts of the data on a cluster (--engine ray).", "one for each machine")
-]
-Address = Annotated[
-    str | None,
-    _option("--address", "Of a Ray cluster that is running (auto: the one of this machine).", "one is started here"),
+Config = Annotated[
+    Path | None, _option("--config", "Take options from a TOML file; those typed here win.", metavar="PATH")
 ]
 Quiet = Annotated[bool, _option("--quiet -q", "Show neither progress nor the report; only warnings and errors.")]
-
-# -- fit: bACCAMS ------------------------------------------------------------------------------------------------
-
-Paper = Annotated[bool, _bayes("--paper", "Begin with the paper's settings; options given beside it change them.")]
-Sampler = Annotated[
-    str | None, _bayes("--sampler", "Both are exact; the paper's is collapsed.", "blocked", "blocked|collapsed")
-]  # fmt: skip
-Prior = Annotated[
-    str | None,
-    _bayes("--prior", "Of labels; the paper's is crp (with --sampler collapsed).", "dirichlet", "dirichlet|crp"),
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", help="Show all options.", callback=_show_all, is_eager=True, show_default=False)
 ]
-Alpha = Annotated[
-    str | None,
-    _bayes("--alpha", "Concentration of row labels; a list has one number per stencil.", "1", "NUMBER[,NUMBER...]"),
-]
-Beta = Annotated[
-    str | None, _bayes("--beta", "The same for column labels.", "the same as --alpha", "NUMBER[,NUMBER...]")
-]
-Noise = Annotated[
-    str | None,
-    _bayes(
-        "--noise", "The noise sigma: calibrated on held-out entries, sampled as in the paper, or held at a value.",
-        "calibrated", "calibrated|sampled|NUMBER",
+Paper = Annotated[
+    bool,
+    _option(
+        "--paper", "Start from the paper's settings; options given beside it change them.", panel=BAYES, hidden=True
     ),
-]  # fmt: skip
-SigmaMax = Annotated[
-    str | None, _bayes("--sigma-max", "Upper bound of sigma where it is not held.", "none", "NUMBER|none")
 ]
-Tau = Annotated[
-    str | None,
-    _bayes(
-        "--tau", "Standard deviation of template entries: scaled to the data, sampled as in the paper, or a value.",
-        "scaled", "scaled|sampled|NUMBER",
-    ),
-]  # fmt: skip
-RowNoise = Annotated[
-    str | None,
-    _bayes(
-        "--row-noise", "Degrees of freedom of each row's own noise; none: all rows are alike; auto: 30, and none with "
-        "--zeros observed.", "auto", "NUMBER|none|auto",
-    ),
-]  # fmt: skip
-Effects = Annotated[
-    str | None,
-    _bayes("--effects", "Row and column effects beside the stencils.", "none", "none|stencils|continuous"),
-]
-Chains = Annotated[int | None, _bayes("--chains", "Independent chains, whose average predicts.", "8")]
-Sweeps = Annotated[
-    str | None,
-    _bayes("--sweeps", "Sweeps of each chain; auto: until the running mean settles (--tol).", "auto", "NUMBER|auto"),
-]
-BurnIn = Annotated[
-    str | None,
-    _bayes("--burn-in", "Sweeps left out of all averages; auto: the first quarter.", "auto", "NUMBER|auto"),
-]
-Thin = Annotated[
-    str | None,
-    _bayes("--thin", "Sweeps from one kept draw to the next; auto: as --max-draws asks.", "auto", "NUMBER|auto"),
-]
-MaxDraws = Annotated[int | None, _bayes("--max-draws", "Most draws kept, over all chains.", "400")]
-Sub = Annotated[
-    str | None,
-    _bayes(
-        "--sub", "Label updates per visit of a stencil; a list is for the first sweeps, its last number for the rest.",
-        "1", "NUMBER[,NUMBER...]",
-    ),
-]  # fmt: skip
-Schedule = Annotated[
-    str | None,
-    _bayes(
-        "--schedule", "backfit: one stencil after another by --sweeps visits, each left as it is.", "gibbs",
-        "gibbs|backfit",
-    ),
-]  # fmt: skip
-RaoBlackwell = Annotated[
-    bool, _bayes("--rao-blackwell", "Keep probabilities of row labels: better where draws are few, and larger.")
-]
-MemoryLimit = Annotated[
-    str | None,
-    _bayes("--memory-limit", "Refuse a fit that would need more, such as 8GB.", "none", "NUMBER[KB|MB|GB|TB]"),
-]
-Checkpoint = Annotated[
-    Path | None, _bayes("--checkpoint", "Where to save the run from time to time.", "no checkpoints", "PATH")
-]
-CheckpointEvery = Annotated[
-    int | None, _bayes("--checkpoint-every", "Sweeps from one checkpoint to the next.", "50")
-]  # fmt: skip
 Resume = Annotated[
     Path | None,
-    _bayes(
+    _option(
         "--resume", "Go on from this checkpoint with its parameters, and go on writing it. The data and --test must be "
-        "as in the first run; --sweeps, --tol, --threads and --memory-limit are not in it: give them again, or anew.",
-        metavar="PATH",
+        "as in the first run.", metavar="PATH",
     ),
 ]  # fmt: skip
-
-# -- fit: ACCAMS -------------------------------------------------------------------------------------------------
-
-LearningRate = Annotated[
+Address = Annotated[
     str | None,
-    _accams(
-        "--learning-rate", "Share of each stencil that enters the model, above 0 up to 1; auto: 1 for complete "
-        "matrices, else 0.2.", "auto", "NUMBER|auto",
-    ),
-]  # fmt: skip
-Shrinkage = Annotated[float | None, _accams("--shrinkage", "Penalty on template entries.", "0")]
-Relearn = Annotated[int | None, _accams("--relearn", "Further passes over all stencils.", "0")]
-Refit = Annotated[bool, _accams("--refit", "Solve for all templates at once in the end.")]
+    _option("--address", "Of a running Ray cluster (auto: the one of this machine).", "one is started", hidden=True),
+]
+FormerSchedule = Annotated[str | None, typer.Option("--schedule", help="Deprecated: use --backfit.", hidden=True)]
 
 # -- predict -----------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.console import Console
 
-from accams.cli.tasks import estimator
 from accams.cli.using import names_of
 from accams.data.observations import Observations
 from accams.errors import InputError
+from accams.fitted.loading import load
 from accams.model.size import bytes_text
 from accams.report.facts import gather
 from accams.report.page import plotly_js, write_page
@@ -27,11 +27,11 @@ def write_report(
     began, page = perf_counter(), output or path.with_suffix(".html")
     _check_paths(page, [path, titles, test], figures)
     library = plotly_js()
-    model = estimator(path)
-    called = names_of(titles, model.col_index_)
+    model = load(path)
+    called = names_of(titles, model.col_index)
     with Console(stderr=True).status("gathering what the model knows (with many draws, this takes a minute)"):
-        quality = None if test is None else model.quality(Observations.from_file(test, **columns))
-        facts = gather(model, called, quality, path.stat().st_size)
+        evaluation = None if test is None else model.evaluate(Observations.from_file(test, **columns))
+        facts = gather(model, called, evaluation, path.stat().st_size)
         write_page(facts, page, path.stem, library)
         drawn = list[Path]()
         if figures is not None:

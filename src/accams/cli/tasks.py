@@ -1,4 +1,4 @@
-"""What the commands do with a fitted model: read, call the library, print."""
+"""Evaluate, predict, compress and info: load, call the library, print."""
 
 from __future__ import annotations
 
@@ -17,36 +17,29 @@ from accams.cli.tables import coverage_text, posterior_rows, two_columns
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
 from accams.errors import InputError
-from accams.estimators.base import StencilEstimator
-from accams.estimators.bayesian import BayesianACCAMS
-from accams.estimators.files import load
+from accams.fitted.compressing import changed_parameters
+from accams.fitted.loading import load
+from accams.fitted.model import Model
 from accams.model.container import write_atomically
 from accams.model.size import bytes_text, factor_bits
-from accams.model.stencils import StencilSum
 
 out = Console()
 CELLS = 2000  # at which a model is compared with a smaller one
 
 
 def evaluate_file(model_path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
-    """Error of a model on a file."""
-    model = estimator(model_path)
+    """Print the error of a model on a file."""
     observations = Observations.from_file(data, row, col, value)
-    found = model.quality(observations)
-    i, j, _ = observations.coo()
-    known_rows = model.row_index_.positions(observations.row_index.ids)[i] >= 0
-    known_cols = model.col_index_.positions(observations.col_index.ids)[j] >= 0
+    result = load(model_path).evaluate(observations)
     table = two_columns()
     table.add_row("entries", f"{observations.nnz:,}")
-    table.add_row("RMSE", f"{found.rmse:.4f}")
-    table.add_row("MAE", f"{found.mae:.4f}")
-    if found.coverage:
-        table.add_row("coverage", coverage_text(found))
-    table.add_row("always the mean", f"{found.rmse_of_mean:.4f} RMSE")
-    table.add_row(
-        "unseen in training",
-        f"{100 * np.mean(~known_rows):.2g}% of rows, {100 * np.mean(~known_cols):.2g}% of columns",
-    )
+    table.add_row("RMSE", f"{result.rmse:.4f}")
+    table.add_row("MAE", f"{result.mae:.4f}")
+    if result.coverage:
+        table.add_row("coverage", coverage_text(result))
+    table.add_row("always the mean", f"{result.rmse_of_mean:.4f} RMSE")
+    shares = f"{100 * result.new[0]:.2g}% of rows, {100 * result.new[1]:.2g}% of columns"
+    table.add_row("unseen in training", shares)
     out.print(table)
 
 
@@ -54,11 +47,11 @@ def predict_file(
     model_path: Path, pairs: Path, output: Path | None, row: str | None, col: str | None, std: bool = False,
     quantiles: list[float] | None = None,
 ) -> None:  # fmt: skip
-    """Predictions for a file of pairs, as CSV."""
-    model = estimator(model_path)
-    if (std or quantiles) and not isinstance(model, BayesianACCAMS):
+    """Write predictions for a file of pairs, as CSV."""
+    model = load(model_path)
+    if (std or quantiles) and not model.has_spread:
         raise InputError(
-            f"{model_path} has no draws, which --std and --quantiles need: fit it with `accams fit --model bayes`"
+            f"{model_path} has no predictive spread, which --std and --quantiles need: fit it with --model bayes"
         )
     rows, cols, names = read_pairs(pairs, row, col)
     columns = _columns(model, list(zip(rows.tolist(), cols.tolist(), strict=True)), std, quantiles)
@@ -74,31 +67,33 @@ def predict_file(
 
 
 def _columns(
-    model: StencilEstimator, pairs: list[Any], std: bool, quantiles: list[float] | None
+    model: Model, pairs: list[Any], std: bool, quantiles: list[float] | None
 ) -> dict[str, NDArray[np.float64]]:
-    """The columns of numbers that were asked for, by name."""
-    if not isinstance(model, BayesianACCAMS) or not (std or quantiles):
+    """Return the columns of numbers that were asked for, by name."""
+    if not (std or quantiles):
         return {"prediction": model.predict(pairs)}
-    answers = iter(model.predict(pairs, return_std=std, quantiles=quantiles))
-    found = {"prediction": next(answers)}
+    answers = iter(model.predict(pairs, return_std=std, quantiles=quantiles or None))
+    columns = {"prediction": next(answers)}
     if std:
-        found["std"] = next(answers)
+        columns["std"] = next(answers)
     if quantiles:
-        found.update({f"q{level}": column for level, column in zip(quantiles, next(answers).T, strict=True)})
-    return found
+        columns.update({f"q{level}": column for level, column in zip(quantiles, next(answers).T, strict=True)})
+    return columns
 
 
-def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, weights: str, seed: int) -> None:
-    """A model distilled into a small one, as a file."""
-    model, began, before = estimator(model_path), perf_counter(), model_path.stat().st_size
+def compress_file(
+    model_path: Path, output: Path, max_bytes: int, ids: bool, weights: str, seed: int, history: Path | None
+) -> None:
+    """Distil a model into a small one, as a file."""
+    model, began, before = load(model_path), perf_counter(), model_path.stat().st_size
     if not output.parent.is_dir():
         raise InputError(f"there is no folder {output.parent} to write {output.name} into")
     small = model.compress(max_bytes, ids=ids, weights=weights, random_state=seed)
-    small.save(output, ids=ids)
+    small.save(output, ids=ids, history="auto" if history is None else history)
     pairs = _some_pairs(model, seed)
     away = metrics.rmse(model.predict(pairs), small.predict(pairs))
     table = two_columns()
-    table.add_row("stencils", f"{len(small.stencils_)}")
+    table.add_row("stencils", f"{len(small.stencils)}")
     table.add_row("difference", f"{away:.4f}  (root mean square, at random cells, from {model_path.name})")
     table.add_row("time", f"{perf_counter() - began:.1f} s")
     sizes = bytes_text(output.stat().st_size), bytes_text(before)
@@ -106,39 +101,38 @@ def compress_file(model_path: Path, output: Path, max_bytes: int, ids: bool, wei
     out.print(table)
 
 
-def _some_pairs(model: StencilEstimator, seed: int) -> list[tuple[Any, Any]]:
-    """Pairs of ids at random."""
+def _some_pairs(model: Model, seed: int) -> list[tuple[Any, Any]]:
+    """Return random pairs of ids."""
     random = np.random.default_rng(seed)
-    rows, cols = (index.ids[random.integers(len(index), size=CELLS)] for index in (model.row_index_, model.col_index_))
+    rows, cols = (index.ids[random.integers(len(index), size=CELLS)] for index in model.indices)
     return list(zip(rows.tolist(), cols.tolist(), strict=True))
 
 
 def show_info(model_path: Path) -> None:
-    """Shape, stencils and size of a model file."""
+    """Print shape, stencils and size of a model file."""
     model = load(model_path)
-    stencils = model if isinstance(model, StencilSum) else model.stencils_
-    m, n = stencils.shape
+    stencils, (m, n) = model.stencils, model.shape
     table = two_columns()
-    table.add_row("kind", type(model).__name__)
+    table.add_row("kind", model.info.estimator or "StencilSum")
     table.add_row("shape", f"{m:,} rows x {n:,} columns")
     shapes = sorted({f"{T.shape[0]} x {T.shape[1]}" for T in stencils.templates})
     table.add_row("stencils", f"{len(stencils)}, templates {', '.join(shapes) or '-'}")
     table.add_row("offset", f"{stencils.offset:.6g}")
-    if isinstance(model, BayesianACCAMS):
+    if model.posterior is not None:
         posterior_rows(table, model)
-    _size_rows(table, model, stencils, model_path)
-    if not isinstance(model, BayesianACCAMS):
+    _size_rows(table, model, model_path)
+    if model.posterior is None:
         rank = stencils.bits / factor_bits((m, n), 1)
         also = f"rank {rank:.1f} with 32-bit numbers, rank {4 * rank:.1f} with 8-bit numbers"
         table.add_row("an SVD of that size", also)
-    if not isinstance(model, StencilSum):
+    if model.info.estimator:
         _fitted_rows(table, model)
     out.print(table)
 
 
-def _size_rows(table: Table, model: Any, stencils: StencilSum, path: Path) -> None:
-    """Bytes by the paper's formula, by entropy, and on disk, part by part."""
-    which, size = "one draw " if isinstance(model, BayesianACCAMS) else "", stencils.size
+def _size_rows(table: Table, model: Model, path: Path) -> None:
+    """Add bytes by the paper's formula, by entropy, and on disk, part by part."""
+    which, size = "" if model.posterior is None else "one draw ", model.stencils.size
     table.add_row("size", f"{bytes_text(path.stat().st_size)} on disk")
     by_formula, by_entropy = bytes_text(size.bits / 8), bytes_text(size.entropy / 8)
     table.add_row(
@@ -153,28 +147,16 @@ def _size_rows(table: Table, model: Any, stencils: StencilSum, path: Path) -> No
     table.add_row("of that", ", ".join(f"{bytes_text(n)} {name}" for name, n in parts.items() if n))
 
 
-def _fitted_rows(table: Table, model: Any) -> None:
-    """What a fitted model knows of its data and its fit."""
-    if getattr(model, "train_rmse_", None) is not None:
-        table.add_row("train RMSE", f"{model.train_rmse_:.4f}")
-    table.add_row("values", f"{model.value_range_[0]:g} to {model.value_range_[1]:g}")
-    table.add_row("row ids", _examples(model.row_index_.ids))
-    table.add_row("column ids", _examples(model.col_index_.ids))
-    table.add_row("parameters", ", ".join(f"{k}={v!r}" for k, v in _changed(model).items()) or "defaults")
-
-
-def estimator(path: Path) -> StencilEstimator:
-    """A model with ids."""
-    model = load(path)
-    if not isinstance(model, StencilEstimator):
-        raise InputError(f"{path} holds stencils without ids, which only `accams info` can show")
-    return model
-
-
-def _changed(model: Any) -> dict[str, Any]:
-    """Parameters that are not at their defaults."""
-    defaults = type(model)().get_params()
-    return {k: v for k, v in model.get_params().items() if v != defaults[k]}
+def _fitted_rows(table: Table, model: Model) -> None:
+    """Add what a model knows of its data and its fit."""
+    rmse = model.info.training.get("train_rmse_")
+    if rmse is not None:
+        table.add_row("train RMSE", f"{rmse:.4f}")
+    table.add_row("values", f"{model.value_range[0]:g} to {model.value_range[1]:g}")
+    table.add_row("row ids", _examples(model.users))
+    table.add_row("column ids", _examples(model.items))
+    changed = changed_parameters(model.info)
+    table.add_row("parameters", ", ".join(f"{name}={x!r}" for name, x in changed.items()) or "defaults")
 
 
 def _examples(ids: Any) -> str:

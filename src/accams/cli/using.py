@@ -13,14 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from accams.cli.tasks import estimator
+from accams.cli.histories import load_with
 from accams.data.ids import Index
-from accams.data.readers import read_pairs
 from accams.data.sniff import is_number
 from accams.data.titles import read_titles, titled
 from accams.errors import InputError
-from accams.estimators.base import StencilEstimator
-from accams.use.guest import Guest
+from accams.fitted.folding import FoldedRow
+from accams.fitted.loading import load
+from accams.fitted.model import Model
 from accams.use.hierarchy import Node
 
 out = Console()
@@ -28,23 +28,20 @@ NAMED = 3  # members of a block
 
 
 def recommend_items(
-    path: Path, users: list[str], rated: list[str], n: int, seen: Path | None, include_seen: bool, titles: Path | None,
-    std: bool, quantile: float | None, as_json: bool,
+    path: Path, users: list[str], rated: list[str], n: int, history: Path | None, include_seen: bool,
+    titles: Path | None, std: bool, quantile: float | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """The best items for some users, or for someone new."""
-    model = estimator(path)
-    names = names_of(titles, model.col_index_)
+    """Print the best items for some users, or for someone new."""
+    model = load_with(path, history)
+    names = names_of(titles, model.col_index)
     if bool(users) == bool(rated):
         raise InputError("name the users, or what a new one has rated: --rated ITEM=VALUE")
-    pairs = None if seen is None else np.array(read_pairs(seen)[:2]).T
-    asked: Any = guest_of(model, rated) if rated else ids_of(model.row_index_, users)
-    found = list(
-        model.recommend(asked, n, exclude_seen=not include_seen, seen=pairs, return_std=std, quantile=quantile)
-    )
+    asked: Any = folded_from(model, rated) if rated else ids_of(model.row_index, users)
+    best = model.recommend(asked, n, exclude_seen=not include_seen, return_std=std, quantile=quantile)
     lines = [
-        {"user": r.row, "rank": r.rank, "item": r.col, "title": names.get(r.col), "score": r.score, "std": r.std,
+        {"user": r.user, "rank": r.rank, "item": r.item, "title": names.get(r.item), "score": r.score, "std": r.std,
          "rule": r.rule}
-        for r in found
+        for r in best
     ]  # fmt: skip
     if as_json:
         write_json(lines, drop=() if std else ("std",))
@@ -60,9 +57,9 @@ def recommend_items(
 def similar_ones(
     path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool
 ) -> None:  # fmt: skip
-    """What is most like an item or a user."""
-    model = estimator(path)
-    index = model.col_index_ if side == "items" else model.row_index_
+    """Print what is most similar to an item or a user."""
+    model = load(path)
+    index = model.col_index if side == "items" else model.row_index
     names = names_of(titles, index)
     [itself] = ids_of(index, [which])
     found = model.similar(itself, n, side=side, by=by)
@@ -79,29 +76,29 @@ def similar_ones(
 def explain_one(
     path: Path, user: str | None, item: str, rated: list[str], titles: Path | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Why one prediction is what it is."""
-    model = estimator(path)
-    names = names_of(titles, model.col_index_)
+    """Print why one prediction is what it is."""
+    model = load(path)
+    names = names_of(titles, model.col_index)
     if (user is None) == (not rated):
         raise InputError("name the user (--user), or what a new one has rated: --rated ITEM=VALUE")
-    [column] = ids_of(model.col_index_, [item])
-    why = model.explain(guest_of(model, rated) if user is None else ids_of(model.row_index_, [user])[0], column)
+    [column] = ids_of(model.col_index, [item])
+    why = model.explain(folded_from(model, rated) if user is None else ids_of(model.row_index, [user])[0], column)
     rest = {"effects": why.effects, "beyond the small model": why.remainder, "clipping": why.clipping}
     if as_json:
         terms = [
-            {"stencil": t.stencil, "value": t.value, "users": list(t.row_block.members), "n_users": t.row_block.size,
-             "items": list(t.col_block.members), "n_items": t.col_block.size}
+            {"stencil": t.stencil, "value": t.value, "users": list(t.users.members), "n_users": t.users.size,
+             "items": list(t.items.members), "n_items": t.items.size}
             for t in why.terms
         ]  # fmt: skip
         write_json({"prediction": why.prediction, "offset": why.offset, "terms": terms, **rest})
         return
-    title = f"{why.prediction:.2f} for {escape(str(why.row))} and {escape(str(names.get(column, column)))}"
+    title = f"{why.prediction:.2f} for {escape(str(why.user))} and {escape(str(names.get(column, column)))}"
     table = Table("adds", "stencil", "users like", "on items like", title=title, title_justify="left")
     table.add_row(f"{why.offset:+.2f}", "", "all", "all: the average")
     shown = why.largest()
     for term in shown:
-        people = f"{_some(term.row_block.members)} ({term.row_block.size:,})"
-        items = f"{_some(titled(names, term.col_block.members))} ({term.col_block.size:,})"
+        people = f"{_some(term.users.members)} ({term.users.size:,})"
+        items = f"{_some(titled(names, term.items.members))} ({term.items.size:,})"
         table.add_row(f"{term.value:+.2f}", str(term.stencil), people, items)
     left = [term.value for term in why.largest(len(why.terms))[len(shown) :]]
     rest = {f"{len(left)} more stencils": sum(left), **rest}
@@ -115,12 +112,12 @@ def show_hierarchy(
     path: Path, depth: int, side: str, branches: int, least: int | None, active: float, titles: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """The tree of items or users."""
-    model = estimator(path)
+    """Print the tree of items or users."""
+    model = load(path)
     axis = 1 if side == "items" else 0
-    index = (model.row_index_, model.col_index_)[axis]
+    index = model.indices[axis]
     names = names_of(titles, index)
-    known = getattr(model, "activity_", None)
+    known = model.activity
     if active and known is None:
         raise InputError(f"{path} does not know how many entries rows and columns had: leave out --active")
     some = index.ids[known[axis] >= active].tolist() if active and known else None
@@ -140,28 +137,28 @@ def show_hierarchy(
     out.print(grow(Tree(shown(root)), root))
 
 
-def guest_of(model: StencilEstimator, rated: list[str]) -> Guest:
-    """Someone new, from ITEM=VALUE."""
+def folded_from(model: Model, rated: list[str]) -> FoldedRow:
+    """Fold in someone new, from ITEM=VALUE."""
     parts = [each.rpartition("=") for each in rated]
     for each, (item, _, value) in zip(rated, parts, strict=True):
         if not item or not is_number(value):
             raise InputError(f"--rated takes ITEM=VALUE, such as 260=5, not {each!r}")
-    return model.fold_in(ids_of(model.col_index_, [part[0] for part in parts]), [float(part[2]) for part in parts])
+    return model.fold_in(ids_of(model.col_index, [part[0] for part in parts]), [float(part[2]) for part in parts])
 
 
 def ids_of(index: Index, texts: list[str]) -> list[Any]:
-    """The ids that are written so; what is no id stays as it is."""
+    """Return the ids that are written so; text that is no id stays as it is."""
     found = index.find(np.array(texts, str))
     return [text if p < 0 else index.ids[p : p + 1].tolist()[0] for text, p in zip(texts, found.tolist(), strict=True)]
 
 
 def names_of(titles: Path | None, index: Index) -> dict[Any, str]:
-    """The names of ids, if there is a file of them."""
+    """Return titles by id, if there is a file of them."""
     return {} if titles is None else read_titles(titles, index)
 
 
 def write_json(what: Any, drop: tuple[str, ...] = ()) -> None:
-    """For machines."""
+    """Write JSON to standard output."""
     if isinstance(what, list):
         what = [{k: v for k, v in each.items() if k not in drop} for each in what]
     sys.stdout.write(json.dumps(what, indent=2, default=str) + "\n")

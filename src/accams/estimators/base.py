@@ -52,6 +52,9 @@ class StencilEstimator(Settings):
     row_index_: Index
     col_index_: Index
     value_range_: tuple[float, float]
+    n_stencils_: int
+    engine_: str
+    train_rmse_: float | None
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
@@ -138,7 +141,8 @@ class StencilEstimator(Settings):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(repr(value))}</td></tr>" for name, value in self.changed_params().items()
+            f"<tr><th>{escape(name)}</th><td>{escape(repr(value))}</td></tr>"
+            for name, value in self.changed_params().items()
         )
         fitted = self.model_._repr_html_() if self.__sklearn_is_fitted__() else "<p>not fitted</p>"
         return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>{fitted}"

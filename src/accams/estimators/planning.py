@@ -17,7 +17,7 @@ from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.early import validation_split
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import seed_of
-from accams.fit.run import RunPlan, RunningValidation
+from accams.fit.run import RunningValidation, RunPlan
 from accams.fit.running import Running
 from accams.fitted.parts import resolve_clip
 from accams.settings.bayesian import BayesianSettings, Priors, Schedule, present_names
@@ -48,8 +48,8 @@ def check(settings: BayesianSettings) -> None:
     settings.check_params()
     priors, schedule = records(settings)
     sweeps, burn_in = settings.n_sweeps, schedule.n_burn_in
-    both = not isinstance(sweeps, str) and not isinstance(burn_in, str)
-    if schedule.backfit is None and both and burn_in >= sweeps:
+    numbers = not isinstance(sweeps, str) and not isinstance(burn_in, str)
+    if schedule.backfit is None and numbers and int(burn_in) >= int(sweeps):
         raise InputError(f"n_burn_in must be smaller than n_sweeps, but is {burn_in} of {sweeps}")
     if (schedule.sampler, priors.labels) == ("blocked", "crp"):
         raise InputError("the sampler 'blocked' needs labels='dirichlet': for labels='crp' use sampler='collapsed'")
@@ -143,7 +143,7 @@ def _is_calibrated(settings: BayesianSettings, observations: Observations, n_ste
     if settings.noise not in ("auto", "calibrated"):
         return False
     labels = n_stencils * sum(observations.shape)
-    possible = observations.blank_weight is None and 20 <= observations.nnz
+    possible = observations.blank_weight is None and observations.nnz >= 20
     if settings.noise == "calibrated" and not possible:
         why = "blanks are observed zeros" if observations.blank_weight is not None else "there are too few observations"
         warnings.warn(f"the noise cannot be calibrated, since {why}: it is sampled", stacklevel=4)
@@ -252,7 +252,9 @@ def _per_stencil(value: Any, n: int) -> list[float]:
     return (given + given[-1:] * n)[:n]
 
 
-def parts_of(settings: BayesianSettings, observations: Observations, seed: int) -> tuple[Observations, RunningValidation | None]:
+def parts_of(
+    settings: BayesianSettings, observations: Observations, seed: int
+) -> tuple[Observations, RunningValidation | None]:
     """Return what is fitted, and what is held out for early stopping."""
     if not settings.early_stopping:
         return observations, None

@@ -15,6 +15,9 @@ from accams.fitted.parts import FitInfo, Parts
 from accams.model import file
 from accams.model.spread import Spread
 from accams.model.stencils import StencilSum
+from accams.settings.backfit import ACCAMSSettings
+from accams.settings.bayesian import BayesianSettings
+from accams.settings.fields import same
 from accams.settings.kinds import Integer
 
 P = TypeVar("P", bound=Parts)
@@ -31,7 +34,7 @@ def compressed(
 ) -> P:
     """Return a model of one sum whose file has at most `max_bytes`."""
     Integer(1).check("max_bytes", max_bytes)
-    info = FitInfo(model.info.estimator, model.info.parameters, {}, model.info.names)
+    info = FitInfo(model.info.estimator, changed_parameters(model.info), {}, model.info.names)
     bare = replace(
         model, posterior=None, spread=None, fit_history=(), evaluation=None, info=info, sigma=model.sigma
     )  # fmt: skip
@@ -47,6 +50,13 @@ def compressed(
         if excess <= 0:
             return made
         room -= excess
+
+
+def changed_parameters(info: FitInfo) -> dict[str, Any]:
+    """Return the parameters of the fit that were not at their defaults, to save bytes."""
+    kind = {"ACCAMS": ACCAMSSettings, "BayesianACCAMS": BayesianSettings}.get(info.estimator)
+    defaults: dict[str, Any] = {} if kind is None else kind().get_params()
+    return {name: x for name, x in info.parameters.items() if name not in defaults or not same(x, defaults[name])}
 
 
 def _room_for_stencils(bare: Parts, spread: Spread | None, max_bytes: int, ids: bool) -> int:
@@ -106,7 +116,9 @@ def _total(model: Parts, small: StencilSum, i: NDArray[np.int64], j: NDArray[np.
     return np.maximum(variance + np.square(mean - small.codes.predict(i, j)), 1e-12)
 
 
-def _cut(at: NDArray[np.int64], variance: Floats, size: int, classes: int, unseen: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _cut(
+    at: NDArray[np.int64], variance: Floats, size: int, classes: int, unseen: NDArray[np.int64]
+) -> NDArray[np.uint8]:
     """Return a class for each row (column) by its mean variance; those without data get the last one."""
     counts = np.bincount(at, minlength=size)
     means = np.bincount(at, weights=variance, minlength=size) / np.maximum(counts, 1)

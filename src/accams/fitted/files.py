@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accams.data.ids import Index
-from accams.errors import InputError
+from accams.errors import InputError, ModelFileError
 from accams.fitted import packing
 from accams.fitted.formats import from_format_1
 from accams.fitted.parts import Parts
@@ -46,13 +46,15 @@ def read(path: str | Path) -> Parts:
         for name, fields in known.items():
             SCHEMAS[name].check(name, fields)
         return packing.unpack(known, of, file.checked_shape(header["shape"]))
-    except container.ModelFileError:
+    except ModelFileError:
         raise
     except DAMAGE as error:
         raise container.damaged(path, file.KIND, error) from None
 
 
-def _by_part(parts: dict[str, dict[str, Any]], tensors: Tensors) -> tuple[dict[str, dict[str, Any]], dict[str, Tensors]]:
+def _by_part(
+    parts: dict[str, dict[str, Any]], tensors: Tensors
+) -> tuple[dict[str, dict[str, Any]], dict[str, Tensors]]:
     of: dict[str, Tensors] = {name: {} for name in parts}
     for name, x in tensors.items():
         part, _, own = name.partition("/")
@@ -66,7 +68,7 @@ def _is_known(path: str | Path, name: str, fields: dict[str, Any]) -> bool:
     if name in SCHEMAS and isinstance(version, int) and version <= SCHEMAS[name].version:
         return True
     if fields.get("optional") is not True:
-        raise container.ModelFileError(
+        raise ModelFileError(
             f"{path} has a part {name[:40]!r} that this version of accams does not know: upgrade accams"
         )
     warnings.warn(f"{path} has a part {name[:40]!r} that this version of accams does not know: ignored", stacklevel=5)

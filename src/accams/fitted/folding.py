@@ -50,7 +50,9 @@ class FoldedRow:
         if len(np.unique(positions)) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
-        return cls(model, fold(model.sums, model.noise, begins, positions, values, blank=model.blank), positions, values)
+        return cls(
+            model, fold(model.sums, model.noise, begins, positions, values, blank=model.blank), positions, values
+        )
 
     @property
     def items(self) -> NDArray[Any]:
@@ -149,8 +151,8 @@ def check_values(model: Parts, values: NDArray[np.float64]) -> None:
     outside = values[(single < np.float32(low)) | (single > np.float32(high))]
     if outside.size:
         raise InputError(
-            f"the value {outside[0]:g} lies outside the range of the training values ({low:g} to {high:g}): give values "
-            "on the same scale"
+            f"the value {outside[0]:g} lies outside the range of the training values ({low:g} to {high:g}): give "
+            "values on the same scale"
         )
 
 

@@ -24,7 +24,10 @@ def from_format_1(header: dict[str, Any], tensors: Tensors) -> tuple[Parts, dict
     if "class" not in header:
         return parts, of
     training, parameters = header["training"], header["parameters"]
-    parts["values"] = {"range": header["value_range"], "clip": _clip(parameters.get("clip", True), header["value_range"])}
+    parts["values"] = {
+        "range": header["value_range"],
+        "clip": _clip(parameters.get("clip", True), header["value_range"]),
+    }
     sigma = training.get("sigma_") or training.get("train_rmse_")
     parts["values"] |= {"sigma": sigma, "zero_weight": header.get("zero_weight")}
     parts["ids"] = {"row": header["row_ids"], "col": header["col_ids"]}

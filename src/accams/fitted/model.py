@@ -21,6 +21,7 @@ from accams.fitted.folding import FoldedRow
 from accams.fitted.former import FormerNames
 from accams.fitted.predicting import PredictingParts
 from accams.fitted.refining import refine, towards
+from accams.fitted.sides import NOUNS, axis_of
 from accams.model.container import write_atomically
 from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics, diagnostics_of
@@ -32,8 +33,8 @@ from accams.use.records import Recommendation, Records, SimilarItem, SimilarUser
 class Model(FormerNames, PredictingParts):
     """A fitted model: what an estimator's `model_` is and what `accams.load` returns.
 
-    It predicts, recommends, explains, takes in new users and writes itself to a file; it cannot be fitted again. Users are
-    rows and items are columns. Its attributes are the parts it is made of.
+    It predicts, recommends, explains, takes in new users and writes itself to a file; it cannot be fitted again. Users
+    are rows and items are columns. Its attributes are the parts it is made of.
 
     Attributes
     ----------
@@ -178,7 +179,7 @@ class Model(FormerNames, PredictingParts):
             warnings.warn(text, FutureWarning, stacklevel=2)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)
-                new = explaining.NOUNS[explaining.axis_of(side)]
+                new = NOUNS[axis_of(side)]
         return folding.fold_in(self, history, y, new, n_draws)
 
     def update(self, X: Any, y: ArrayLike | None = None, *, random_state: Any = 0) -> Self:
@@ -187,8 +188,8 @@ class Model(FormerNames, PredictingParts):
         Parameters
         ----------
         X, y
-            As for `fit`: *all* observations of each user that is to change, old ones too, or of new users, at items that
-            the model knows. Users that are not in it stay as they are.
+            As for `fit`: *all* observations of each user that is to change, old ones too, or of new users, at items
+            that the model knows. Users that are not in it stay as they are.
         random_state : int, default 0
             Seed by which labels are drawn where there are many draws.
 
@@ -282,8 +283,8 @@ class Model(FormerNames, PredictingParts):
         max_bytes : int
             Size of the file that `StencilSum.save` writes.
         weights : {"activity", "uniform"} or (array, array), default "activity"
-            How much a cell counts: the product of a weight of its row and one of its column. "activity" uses the numbers
-            of observations, so that cells that are asked for most count most.
+            How much a cell counts: the product of a weight of its row and one of its column. "activity" uses the
+            numbers of observations, so that cells that are asked for most count most.
         random_state, n_threads, verbose
             As for fitting.
 
@@ -314,7 +315,7 @@ class Model(FormerNames, PredictingParts):
         Returns
         -------
         Model
-            Of a model with draws it keeps a calibrated spread (`return_std`, `quantiles`), by classes of users and items.
+            From a model with draws it keeps a calibrated spread (`return_std`, `quantiles`), by class of user and item.
         """
         return compressed(self, max_bytes, ids, weights, random_state, n_threads, verbose)
 
@@ -368,11 +369,11 @@ class Model(FormerNames, PredictingParts):
             False leaves out the ids: the loaded model then knows users and items by their positions.
         history : bool, "auto" or path, default "auto"
             Whether the file tells which items each user has observed, so that `recommend` can leave them out: about one
-            byte each. "auto" keeps it with many draws, beside which it is little. A path writes it to a file of its own,
-            for ``accams.load(path, history=...)``.
+            byte each. "auto" keeps it with many draws, beside which it is little. A path writes it to a file of its
+            own, for ``accams.load(path, history=...)``.
         coding : {"auto", "entropy", "packed"}, default "auto"
-            Coding of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto" takes
-            the smaller one.
+            Coding of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto"
+            takes the smaller one.
         templates : {"float32", "float16", "int8", "int4"} or float, default "float32"
             How template entries are stored; a number is the largest error they may have (`StencilSum.rounded`).
         seen : deprecated

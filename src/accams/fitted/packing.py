@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.use.evaluation import Evaluation
 from accams.fitted.history import pack_history, unpack_history
 from accams.fitted.parts import FitInfo, Parts
 from accams.model import draws, file, idcoding, interactions, spread
@@ -18,6 +17,7 @@ from accams.model.container import Tensors
 from accams.model.posterior import Posterior
 from accams.model.stencils import StencilSum
 from accams.settings.encoding import decoded, encoded
+from accams.use.evaluation import Evaluation
 
 Packed = tuple[dict[str, Any], Tensors]
 
@@ -132,7 +132,9 @@ def _unpack_posterior(fields: dict[str, Any], tensors: Tensors, one: StencilSum)
     if not kept:
         raise ValueError("it has no draws")
     traces = {name.removeprefix("trace."): x for name, x in tensors.items() if name.startswith("trace.")}
-    return Posterior(one.shape, tuple(kept), float(fields["noise"]), traces, _checked_probes(tensors["probes"], one.shape))
+    return Posterior(
+        one.shape, tuple(kept), float(fields["noise"]), traces, _checked_probes(tensors["probes"], one.shape)
+    )
 
 
 def _checked_probes(probes: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -17,12 +16,12 @@ from accams.errors import InputError
 from accams.fit.backfit import Step
 from accams.fit.run import Sweep
 from accams.fitted.distilling import explaining
-from accams.use.evaluation import Evaluation
 from accams.model.codes import Codes
 from accams.model.interactions import Interactions
 from accams.model.posterior import Draw, Posterior
 from accams.model.spread import Spread
 from accams.model.stencils import StencilSum
+from accams.use.evaluation import Evaluation
 from accams.use.explain import Members, prominence
 from accams.use.scoring import Catalogue, Floats, Positions, Sums
 from accams.use.similar import likeness
@@ -48,8 +47,8 @@ class FitInfo:
     """
 
     estimator: str = ""
-    parameters: Mapping[str, Any] = MappingProxyType({})
-    training: Mapping[str, Any] = MappingProxyType({})
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, str] | None = None
 
 

@@ -100,7 +100,11 @@ class PredictingParts(Parts):
 
     def _observed(self, X: Any, sample_weight: ArrayLike | None, what: str) -> Observations:
         observations = observations_of(X, None, sample_weight)
-        if not isinstance(X, Observations) and observations.row_index.is_positional and observations.shape != self.shape:
+        if (
+            not isinstance(X, Observations)
+            and observations.row_index.is_positional
+            and observations.shape != self.shape
+        ):
             m, n = self.shape
             raise InputError(
                 f"{what} needs the true values: {what}(pairs, y), {what}(observations), or a matrix with the model's "

@@ -127,4 +127,5 @@ def similar(
     nearest = nearest[nearest >= 0]
     rows = np.broadcast_to(position, nearest.shape)
     scores = np.mean([codes.predict(rows, nearest) for codes in catalogue.sums.codes], axis=0)
-    return Records((SimilarUser, SimilarItem)[axis], {NOUNS[axis]: index.ids[nearest], "score": scores})
+    columns = {NOUNS[axis]: index.ids[nearest], "score": scores}
+    return Records(SimilarItem, columns) if axis else Records(SimilarUser, columns)

@@ -167,16 +167,12 @@ def towards(indices: tuple[Index, Index], X: Any, y: Any, sample_weight: Any) ->
         return given
     rows, cols, values = given.coo()
     places = []
-    for index, known, name in zip(
-        (given.row_index, given.col_index), indices, ("row", "column"), strict=True
-    ):
+    for index, known, name in zip((given.row_index, given.col_index), indices, ("row", "column"), strict=True):
         found = positions(known, index.ids)
         if (found < 0).any():
             raise InputError(f"{name} {index.ids[int(np.argmin(found))]} is not in the model: refine takes no new ones")
         places.append(found)
-    return Observations.from_coo(
-        places[0][rows], places[1][cols], values, shape=shape, weights=given.weights
-    )
+    return Observations.from_coo(places[0][rows], places[1][cols], values, shape=shape, weights=given.weights)
 
 
 def _refined(start: Improvable, unseen: Unseen, max_bytes: int | None, n_rounds: int, bar: ProgressBar) -> StencilSum:

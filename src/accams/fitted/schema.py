@@ -1,11 +1,11 @@
 """Schemas of the parts of a model file: which fields each has in the header, of which kind.
 
-A model file (format 2) names its parts in the header: ``"parts": {"stencils": {...}, "ids": {...}, ...}``. Each part has
-fields there and tensors called ``part/name``. Rules for what a reader does not know:
+A model file (format 2) names its parts in the header: ``"parts": {"stencils": {...}, "ids": {...}, ...}``. Each part
+has fields there and tensors called ``part/name``. Rules for what a reader does not know:
 
 - an unknown part whose fields have ``"optional": true`` is ignored, with a warning;
 - any other unknown part is refused, since predictions could depend on it;
-- unknown fields of a known part are ignored; a part whose ``"version"`` is newer than the reader's is treated as unknown.
+- unknown fields of a known part are ignored; a part whose ``"version"`` is newer than the reader's is unknown.
 """
 
 from __future__ import annotations

@@ -60,7 +60,9 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
         folded = fold_labels(model.sums, model.noise, *parts, seed_of(random_state), model.blank)
         draws = [_draw_with(draw, folded, d, places) for d, draw in enumerate(posterior.draws)]
         posterior = replace(posterior, shape=stencils.shape, draws=tuple(draws))
-    counts, known_activity, seen = np.diff(observations.row_starts)[filled], model.activity, model.interactions
+    seen, active = model.interactions, model.activity
+    if active is not None:
+        active = places.put(active[0], activity(np.diff(observations.row_starts)[filled])), active[1]
     return replace(
         model,
         stencils=stencils,
@@ -68,7 +70,7 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
         row_index=index,
         evaluation=None,  # was that of the old model
         spread=None if model.spread is None else model.spread.put(places.rows, places.size),
-        activity=None if known_activity is None else (places.put(known_activity[0], activity(counts)), known_activity[1]),
+        activity=active,
         interactions=None if seen is None else seen.put(places.rows, places.size, begins, parts[1]),
     )
 

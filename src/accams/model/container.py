@@ -56,6 +56,15 @@ def to_bytes(header: dict[str, Any], tensors: Tensors) -> bytes:
     return b"".join([sealed, *(x.tobytes() for x in tensors.values())])
 
 
+def is_container(path: str | Path) -> bool:
+    """Return whether a file looks like one of ours: eight bytes of length, then JSON with our metadata."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(256)[8:].startswith(b'{"__metadata__":{"accams":')
+    except OSError:
+        return False
+
+
 def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tensors]:
     """Read the header and tensors of a file of this kind ("model" or "checkpoint") and verify all checksums.
 

@@ -21,8 +21,8 @@ MOST_CLASSES = 64
 class Spread:
     """Variance of an observation around the prediction of a model that has no draws.
 
-    The cell (i, j) has variance ``table[row_classes[i], col_classes[j]]``, a stencil of variances. The last class of each
-    side is that of rows (columns) never seen, and of position -1.
+    The cell (i, j) has variance ``table[row_classes[i], col_classes[j]]``, a stencil of variances. The last class of
+    each side is that of rows (columns) never seen, and of position -1.
 
     Attributes
     ----------
@@ -38,7 +38,10 @@ class Spread:
         """Return the variance at these cells; -1 is a row (column) never seen."""
         rows, cols = (
             np.append(classes, size - 1)[at]
-            for classes, size, at in ((self.row_classes, len(self.table), i), (self.col_classes, self.table.shape[1], j))
+            for classes, size, at in (
+                (self.row_classes, len(self.table), i),
+                (self.col_classes, self.table.shape[1], j),
+            )
         )
         return np.asarray(self.table[rows, cols])
 
@@ -61,7 +64,7 @@ class Spread:
 def pack(spread: Spread) -> tuple[dict[str, Any], Tensors]:
     """Return header fields and tensors; variances are stored in single precision."""
     labels, models = encode_labels([spread.row_classes, spread.col_classes], list(spread.table.shape))
-    tensors = {"classes": labels, "models": models, "variances": spread.table.astype(np.float32).ravel()}
+    tensors: Tensors = {"classes": labels, "models": models, "variances": spread.table.astype(np.float32).ravel()}
     return {"shape": list(spread.table.shape)}, tensors
 
 

@@ -286,8 +286,8 @@ def group_name(group: ActivityGroup) -> str:
 
     Examples
     --------
-    >>> group_name(ActivityGroup(0, 1, 9, 1.0)), group_name(ActivityGroup(31, 63, 9, 1.0)), group_name(ActivityGroup(2047, 4095, 9, 1.0))
-    ('0', '31+', '2k+')
+    >>> [group_name(ActivityGroup(low, 2 * low + 1, 9, 1.0)) for low in (0, 31, 2047)]
+    ['0', '31+', '2k+']
     """
     return f"{group.low / 1000:.0f}k+" if group.low >= 1000 else f"{group.low:.0f}+" if group.low else "0"
 

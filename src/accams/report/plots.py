@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.use.diagnostics import Diagnostics
-from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.model.size import bytes_text
 from accams.report.facts import Facts, Picture, Weight, group_name, largest_of, later_gains, significant
+from accams.use.diagnostics import Diagnostics
+from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.use.hierarchy import Node
 
 Plot = dict[str, Any]

@@ -15,49 +15,78 @@ class ACCAMSSettings(Settings):
     """Settings of `ACCAMS`."""
 
     n_stencils: int = setting(
-        13, Integer(0), "Number of stencils; with `early_stopping`, the most that are tried.",
-        kw_only=False, flag="--stencils -s", basic=True, type="int",
-    )  # fmt: skip
+        Integer(0),
+        "Number of stencils; with `early_stopping`, the most that are tried.",
+        default=13,
+        kw_only=False,
+        flag="--stencils -s",
+        basic=True,
+        type="int",
+    )
     n_clusters: int | tuple[int, int] | list[Any] = setting(
-        10, Clusters(), "Row and column clusters of each stencil; a list is cycled through, so that stencils may differ.",
-        kw_only=False, flag="--clusters -k", basic=True, type="int, (int, int) or list of those",
-    )  # fmt: skip
-    max_iter: int = setting(50, Integer(1), "Most alternations of rows and columns per stencil.", type="int")
+        Clusters(),
+        "Row and column clusters of each stencil; a list is cycled through, so that stencils may differ.",
+        default=10,
+        kw_only=False,
+        flag="--clusters -k",
+        basic=True,
+        type="int, (int, int) or list of those",
+    )
+    max_iter: int = setting(Integer(1), "Most alternations of rows and columns per stencil.", default=50, type="int")
     tol: float = setting(
-        4e-3, Number(), "A stencil ends when an alternation adds less than this share to what it explains.", type="float"
+        Number(),
+        "A stencil ends when an alternation adds less than this share to what it explains.",
+        default=4e-3,
+        type="float",
     )
     n_relearn: int = setting(
-        0, Integer(0), "Further passes over all stencils: each is taken out, fitted again and put back.",
-        flag="--relearn", type="int",
-    )  # fmt: skip
+        Integer(0),
+        "Further passes over all stencils: each is taken out, fitted again and put back.",
+        default=0,
+        flag="--relearn",
+        type="int",
+    )
     refit: bool = setting(
-        False, FLAG, "Solve for all templates jointly by least squares in the end, given all labels. Useful for "
-        "compression; overfits where rows have few observations.", type="bool",
-    )  # fmt: skip
+        FLAG,
+        "Solve for all templates jointly by least squares in the end, given all labels. Useful for "
+        "compression; overfits where rows have few observations.",
+        default=False,
+        type="bool",
+    )
     learning_rate: float | str = setting(
-        "auto", Either(AUTO, Number(0.0, 1.0, open_low=True)), "Share of a stencil's template that enters the model. Below "
-        "1, later stencils correct it, which guards against overfitting, as in boosting. 'auto' is 1 for complete "
-        "matrices, where the aim is to approximate, and 0.2 where cells are missing or blanks weigh less than other "
-        "cells, where the aim is to predict.", type="float or 'auto'",
-    )  # fmt: skip
+        Either(AUTO, Number(0.0, 1.0, open_low=True)),
+        "Share of a stencil's template that enters the model. Below 1, later stencils correct it, which "
+        "guards against overfitting, as in boosting. 'auto' is 1 for complete matrices, where the aim is to "
+        "approximate, and 0.2 where cells are missing or blanks weigh less than other cells, where the aim is "
+        "to predict.",
+        default="auto",
+        type="float or 'auto'",
+    )
     shrinkage: float = setting(
-        0.0, Number(), "Penalty lambda on squared template entries: a block mean becomes L / (N + lambda).", type="float"
+        Number(),
+        "Penalty lambda on squared template entries: a block mean becomes L / (N + lambda).",
+        default=0.0,
+        type="float",
     )
     early_stopping: bool = common.early_stopping(
         "Choose the number of stencils on held-out entries, then fit that many to all entries."
     )
     validation_fraction: float = setting(
-        0.1, Number(0.0, 0.9, open_low=True), "Share of the entries held out for `early_stopping` (at most a million).",
+        Number(0.0, 0.9, open_low=True),
+        "Share of the entries held out for `early_stopping` (at most a million).",
+        default=0.1,
         type="float",
-    )  # fmt: skip
+    )
     patience: int = setting(
-        10, Integer(1), "Stencils without improvement after which `early_stopping` ends the search.", type="int"
+        Integer(1), "Stencils without improvement after which `early_stopping` ends the search.", default=10, type="int"
     )
     init: str = setting(
-        "k-means++", Words("k-means++", "random"), "How clusters are seeded; 'random' (k random rows) is the paper's.",
+        Words("k-means++", "random"),
+        "How clusters are seeded; 'random' (k random rows) is the paper's.",
+        default="k-means++",
         type="{'k-means++', 'random'}",
-    )  # fmt: skip
-    n_init: int = setting(1, Integer(1), "Starts per stencil; the best is kept.", type="int")
+    )
+    n_init: int = setting(Integer(1), "Starts per stencil; the best is kept.", default=1, type="int")
     clip: bool | tuple[float, float] = common.clip()
     engine: str = common.engine()
     n_threads: int | None = common.n_threads()

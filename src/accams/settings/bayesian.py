@@ -40,44 +40,68 @@ class Priors(Settings):
     """
 
     labels: str = setting(
-        "dirichlet", Words("dirichlet", "crp"), "Prior of labels: symmetric Dirichlet(alpha / k), or a Chinese restaurant "
-        "process with at most k clusters, the paper's (collapsed sampler only).", flag="--prior",
+        Words("dirichlet", "crp"),
+        "Prior of labels: symmetric Dirichlet(alpha / k), or a Chinese restaurant process with at most k "
+        "clusters, the paper's (collapsed sampler only).",
+        default="dirichlet",
+        flag="--prior",
         type="{'dirichlet', 'crp'}",
-    )  # fmt: skip
+    )
     alpha: float | Sequence[float] = setting(
-        1.0, Several(POSITIVE), "Concentration of row labels; a list has one number per stencil, the last one for the rest "
-        "(falling numbers make later stencils simpler, as the paper suggests).", type="float or list of float",
-    )  # fmt: skip
+        Several(POSITIVE),
+        "Concentration of row labels; a list has one number per stencil, the last one for the rest (falling "
+        "numbers make later stencils simpler, as the paper suggests).",
+        default=1.0,
+        type="float or list of float",
+    )
     beta: float | Sequence[float] | None = setting(
-        None, Either(NONE, Several(POSITIVE)), "Concentration of column labels; None is the same as `alpha`.",
+        Either(NONE, Several(POSITIVE)),
+        "Concentration of column labels; None is the same as `alpha`.",
+        default=None,
         type="float, list of float or None",
-    )  # fmt: skip
+    )
     eta: tuple[float, float] | None = setting(
-        None, Either(NONE, Pair()), "Shape and scale of the inverse gamma prior of sigma^2, the noise variance; None is a "
-        "weak prior on the scale of the data.", type="(float, float) or None",
-    )  # fmt: skip
+        Either(NONE, Pair()),
+        "Shape and scale of the inverse gamma prior of sigma^2, the noise variance; None is a weak prior on "
+        "the scale of the data.",
+        default=None,
+        type="(float, float) or None",
+    )
     sigma_max: float | None = setting(
-        None, Either(NONE, POSITIVE), "Upper bound of sigma where it is sampled or calibrated.", type="float or None"
+        Either(NONE, POSITIVE),
+        "Upper bound of sigma where it is sampled or calibrated.",
+        default=None,
+        type="float or None",
     )
     row_noise: float | str | None = setting(
-        "auto", Either(Words(None, "auto"), POSITIVE), "Degrees of freedom of each row's own noise level (some users rate "
-        "more erratically than others); None gives all rows the same noise. 'auto' is 30, and None with observed zeros.",
+        Either(Words(None, "auto"), POSITIVE),
+        "Degrees of freedom of each row's own noise level (some users rate more erratically than others); "
+        "None gives all rows the same noise. 'auto' is 30, and None with observed zeros.",
+        default="auto",
         type="float, None or 'auto'",
-    )  # fmt: skip
+    )
     tau: float | str = setting(
-        "scaled", Either(Words("scaled", "sampled"), POSITIVE), "Standard deviation of template entries: scaled such that "
-        "all stencils together have 0.4 of the data's variance, each less than the one before (as 1, 1/2, 1/3, ...); "
-        "sampled for each stencil, as in the paper; or this value.", type="{'scaled', 'sampled'} or float",
-    )  # fmt: skip
+        Either(Words("scaled", "sampled"), POSITIVE),
+        "Standard deviation of template entries: scaled such that all stencils together have 0.4 of the "
+        "data's variance, each less than the one before (as 1, 1/2, 1/3, ...); sampled for each stencil, as "
+        "in the paper; or this value.",
+        default="scaled",
+        type="{'scaled', 'sampled'} or float",
+    )
     gamma: tuple[float, float] | None = setting(
-        None, Either(NONE, Pair()), "Shape and scale of the inverse gamma prior of tau^2 where it is sampled, and of the "
-        "variance of continuous effects; None is a prior on the scale of the data.", type="(float, float) or None",
-    )  # fmt: skip
+        Either(NONE, Pair()),
+        "Shape and scale of the inverse gamma prior of tau^2 where it is sampled, and of the variance of "
+        "continuous effects; None is a prior on the scale of the data.",
+        default=None,
+        type="(float, float) or None",
+    )
     effects: str | None = setting(
-        None, Words(None, "stencils", "continuous"), "Row and column effects beside the stencils: as two stencils of shape "
-        "20 x 1 and 1 x 20, or as one number per row and column with learned variance.",
+        Words(None, "stencils", "continuous"),
+        "Row and column effects beside the stencils: as two stencils of shape 20 x 1 and 1 x 20, or as one "
+        "number per row and column with learned variance.",
+        default=None,
         type="{None, 'stencils', 'continuous'}",
-    )  # fmt: skip
+    )
 
 
 @settings(frozen=True)
@@ -93,57 +117,86 @@ class Schedule(Settings):
     """
 
     sampler: str = setting(
-        "blocked", Words("blocked", "collapsed"), "'blocked' draws the template and then all labels at once, on all cores. "
-        "'collapsed' is the paper's: labels one after another, with the template integrated out. Both are exact.",
+        Words("blocked", "collapsed"),
+        "'blocked' draws the template and then all labels at once, on all cores. 'collapsed' is the paper's: "
+        "labels one after another, with the template integrated out. Both are exact.",
+        default="blocked",
         type="{'blocked', 'collapsed'}",
-    )  # fmt: skip
+    )
     init: str = setting(
-        "accams", Words("accams", "prior"), "How stencils are initialised: by ACCAMS on the residual, or from the prior.",
+        Words("accams", "prior"),
+        "How stencils are initialised: by ACCAMS on the residual, or from the prior.",
+        default="accams",
         type="{'accams', 'prior'}",
-    )  # fmt: skip
+    )
     n_burn_in: int | str = setting(
-        "auto", Either(AUTO, Integer(0)), "Sweeps left out of all averages. 'auto' is the first quarter.",
-        flag="--burn-in", type="int or 'auto'",
-    )  # fmt: skip
+        Either(AUTO, Integer(0)),
+        "Sweeps left out of all averages. 'auto' is the first quarter.",
+        default="auto",
+        flag="--burn-in",
+        type="int or 'auto'",
+    )
     thin: int | str = setting(
-        "auto", Either(AUTO, Integer(1)), "Sweeps from one kept draw to the next. 'auto' keeps at most `max_draws`, evenly "
-        "spaced.", type="int or 'auto'",
-    )  # fmt: skip
-    max_draws: int = setting(400, Integer(1), "Most draws kept, over all chains.", type="int")
+        Either(AUTO, Integer(1)),
+        "Sweeps from one kept draw to the next. 'auto' keeps at most `max_draws`, evenly spaced.",
+        default="auto",
+        type="int or 'auto'",
+    )
+    max_draws: int = setting(Integer(1), "Most draws kept, over all chains.", default=400, type="int")
     n_sub: int | Sequence[int] = setting(
-        1, Several(Integer(1)), "Label updates per visit of a stencil; a list gives those of the first sweeps, its last "
-        "number those of the rest.", flag="--sub", type="int or list of int",
-    )  # fmt: skip
+        Several(Integer(1)),
+        "Label updates per visit of a stencil; a list gives those of the first sweeps, its last number those "
+        "of the rest.",
+        default=1,
+        flag="--sub",
+        type="int or list of int",
+    )
     backfit: int | None = setting(
-        None, Either(NONE, Integer(1)), "Fit one stencil after another, by so many visits each, and leave each as it is; "
-        "None visits all stencils in each sweep. With it, `n_sweeps` is not used.", type="int or None",
-    )  # fmt: skip
+        Either(NONE, Integer(1)),
+        "Fit one stencil after another, by so many visits each, and leave each as it is; None visits all "
+        "stencils in each sweep. With it, `n_sweeps` is not used.",
+        default=None,
+        type="int or None",
+    )
     tol: float = setting(
-        1e-4, Number(), "The run ends when its last fifth changed the running mean by less than this share of the squared "
-        "error.", type="float",
-    )  # fmt: skip
-    validation_fraction: float = setting(
-        0.1, Number(0.0, 0.9, open_low=True), "Share of the entries held out for `early_stopping` (at most a million).",
+        Number(),
+        "The run ends when its last fifth changed the running mean by less than this share of the squared error.",
+        default=1e-4,
         type="float",
-    )  # fmt: skip
+    )
+    validation_fraction: float = setting(
+        Number(0.0, 0.9, open_low=True),
+        "Share of the entries held out for `early_stopping` (at most a million).",
+        default=0.1,
+        type="float",
+    )
     patience: int = setting(
-        50, Integer(1), "Sweeps without improvement after which `early_stopping` ends the run.", type="int"
+        Integer(1), "Sweeps without improvement after which `early_stopping` ends the run.", default=50, type="int"
     )
     rao_blackwell: bool = setting(
-        False, FLAG, "Keep probabilities of row labels with each draw and predict with those: better where draws are few, "
-        "and larger.", type="bool",
-    )  # fmt: skip
-    checkpoint_every: int = setting(50, Integer(1), "Sweeps from one checkpoint to the next.", type="int")
+        FLAG,
+        "Keep probabilities of row labels with each draw and predict with those: better where draws are few, "
+        "and larger.",
+        default=False,
+        type="bool",
+    )
+    checkpoint_every: int = setting(Integer(1), "Sweeps from one checkpoint to the next.", default=50, type="int")
     memory_limit: float | None = setting(
-        None, Either(NONE, Bytes()), "Bytes; a fit that would need more is refused before it begins. None is what the "
-        "machine has. A store that would not fit is streamed instead (engine `disk`).", type="float or None",
-    )  # fmt: skip
+        Either(NONE, Bytes()),
+        "Bytes; a fit that would need more is refused before it begins. None is what the machine has. A store "
+        "that would not fit is streamed instead (engine `disk`).",
+        default=None,
+        type="float or None",
+    )
     n_shards: int | None = common.n_shards()
 
 
 MOVED = {
     "prior": "priors__labels",
-    **{name: f"priors__{name}" for name in ("alpha", "beta", "eta", "sigma_max", "row_noise", "tau", "gamma", "effects")},
+    **{
+        name: f"priors__{name}"
+        for name in ("alpha", "beta", "eta", "sigma_max", "row_noise", "tau", "gamma", "effects")
+    },
     "schedule": "schedule__backfit",
     **{
         name: f"schedule__{name}"
@@ -160,29 +213,50 @@ class BayesianSettings(Settings):
     """Settings of `BayesianACCAMS`."""
 
     n_stencils: int | str = setting(
-        "auto", Either(AUTO, Integer(1)), "Number of stencils. 'auto': from 10 to 50, ten for every 13 observations of the "
-        "average row and column.", kw_only=False, flag="--stencils -s", basic=True, type="int or 'auto'",
-    )  # fmt: skip
+        Either(AUTO, Integer(1)),
+        "Number of stencils. 'auto': from 10 to 50, ten for every 13 observations of the average row and column.",
+        default="auto",
+        kw_only=False,
+        flag="--stencils -s",
+        basic=True,
+        type="int or 'auto'",
+    )
     n_clusters: int | tuple[int, int] | list[Any] | str | None = setting(
-        "auto", Either(Words("auto", None), Clusters()), "Row and column clusters of each stencil; a list is cycled "
-        "through. None: no bound (sampler 'collapsed' with labels 'crp'). 'auto': about 100 blocks, with more clusters on "
-        "the side that has more observations each.", kw_only=False, flag="--clusters -k", basic=True,
+        Either(Words("auto", None), Clusters()),
+        "Row and column clusters of each stencil; a list is cycled through. None: no bound (sampler "
+        "'collapsed' with labels 'crp'). 'auto': about 100 blocks, with more clusters on the side that has "
+        "more observations each.",
+        default="auto",
+        kw_only=False,
+        flag="--clusters -k",
+        basic=True,
         type="int, (int, int), list of those, None or 'auto'",
-    )  # fmt: skip
+    )
     noise: str | float = setting(
-        "auto", Either(Words("auto", "calibrated", "sampled"), POSITIVE), "How sigma, the noise level, is set: "
-        "'calibrated' on held-out observations and then held; 'sampled' with the rest (the paper's); or held at this "
-        "value. 'auto' is 'sampled' with observed zeros, where nothing can be held out, and where there are 50 "
-        "observations or more per label, else 'calibrated'.", type="{'auto', 'calibrated', 'sampled'} or float",
-    )  # fmt: skip
+        Either(Words("auto", "calibrated", "sampled"), POSITIVE),
+        "How sigma, the noise level, is set: 'calibrated' on held-out observations and then held; 'sampled' "
+        "with the rest (the paper's); or held at this value. 'auto' is 'sampled' with observed zeros, where "
+        "nothing can be held out, and where there are 50 observations or more per label, else 'calibrated'.",
+        default="auto",
+        type="{'auto', 'calibrated', 'sampled'} or float",
+    )
     n_chains: int = setting(
-        8, Integer(1), "Independent chains, run side by side. Their average is what predicts well.",
-        flag="--chains", basic=True, type="int",
-    )  # fmt: skip
+        Integer(1),
+        "Independent chains, run side by side. Their average is what predicts well.",
+        default=8,
+        flag="--chains",
+        basic=True,
+        type="int",
+    )
     n_sweeps: int | str = setting(
-        "auto", Either(AUTO, Integer(1)), "Sweeps of each chain after calibration. 'auto' goes on until the running mean "
-        "settles, for at most 500 sweeps, and on large data 150.", flag="--sweeps", basic=True, type="int or 'auto'",
-    )  # fmt: skip
+        Either(AUTO, Integer(1)),
+        "Sweeps of each chain after calibration. 'auto' goes on until the running mean settles, for at most "
+        "500 sweeps, and on large data 150.",
+        default="auto",
+        flag="--sweeps",
+        basic=True,
+        type="int or 'auto'",
+    )
     early_stopping: bool = common.early_stopping(
         "Hold out some entries, and end the run when their error has not improved for a while (see `Schedule`)."
     )
@@ -190,20 +264,32 @@ class BayesianSettings(Settings):
     engine: str = common.engine()
     n_threads: int | None = common.n_threads()
     checkpoint: str | Path | None = setting(
-        None, Either(NONE, FilePath()), "Where to save the run from time to time; ``fit(..., resume=path)`` goes on from "
-        "there.", basic=True, type="path or None",
-    )  # fmt: skip
+        Either(NONE, FilePath()),
+        "Where to save the run from time to time; ``fit(..., resume=path)`` goes on from there.",
+        default=None,
+        basic=True,
+        type="path or None",
+    )
     random_state: Any = common.random_state()
-    callbacks: Sequence[Callable[[Any], bool | None]] | None = common.callbacks("`Sweep` after each sweep of all chains")
+    callbacks: Sequence[Callable[[Any], bool | None]] | None = common.callbacks(
+        "`Sweep` after each sweep of all chains"
+    )
     verbose: bool | str = common.verbose()
     priors: Priors | None = setting(
-        None, Instance(Priors), "Prior distributions, for experts; None is `Priors()`. Search them as "
-        "``priors__alpha``.", flag="-", type="Priors or None",
-    )  # fmt: skip
+        Instance(Priors),
+        "Prior distributions, for experts; None is `Priors()`. Search them as ``priors__alpha``.",
+        default=None,
+        flag="-",
+        type="Priors or None",
+    )
     schedule: Schedule | None = setting(
-        None, Instance(Schedule), "How to sample, what to keep and when to stop, for experts; None is `Schedule()`. Search "
-        "it as ``schedule__n_sub``.", flag="-", type="Schedule or None",
-    )  # fmt: skip
+        Instance(Schedule),
+        "How to sample, what to keep and when to stop, for experts; None is `Schedule()`. Search it as "
+        "``schedule__n_sub``.",
+        default=None,
+        flag="-",
+        type="Schedule or None",
+    )
 
     def _translate_moved(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return parameters by their new names; ``schedule="backfit"`` used to take its visits from `n_sweeps`."""

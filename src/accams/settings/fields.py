@@ -1,7 +1,7 @@
 """Settings as dataclass fields: a default, a kind and a sentence of documentation, written once.
 
-`@settings` turns a class whose attributes are made by `setting` into a dataclass, writes the *Parameters* section of its
-docstring, and gives it `get_params` and `set_params` as scikit-learn has them, into nested records too.
+`@settings` turns a class whose attributes are made by `setting` into a dataclass, writes the *Parameters* section of
+its docstring, and gives it `get_params` and `set_params` as scikit-learn has them, into nested records too.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ SECTIONS = ("Attributes", "Returns", "See Also", "Notes", "Examples")  # of a do
 
 
 def setting(
-    default: Any, kind: Kind, doc: str, *, kw_only: bool = True, flag: str = "", basic: bool = False, type: str = ""
+    kind: Kind, doc: str, *, default: Any, kw_only: bool = True, flag: str = "", basic: bool = False, type: str = ""
 ) -> Any:
     """Declare one setting.
 
     Parameters
     ----------
-    default : object
     kind : Kind
         Which values are allowed.
     doc : str
         For the docstring and for the help of the command line.
+    default : object
     flag : str
         Its option, such as ``"--stencils -s"``; by default its name; "-" for none.
     basic : bool
@@ -97,7 +97,9 @@ class Settings:
         return {name: value for name, (value, default) in given.items() if not same(value, default)}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.changed_params().items())})"
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.changed_params().items())})"
+        )
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
@@ -119,9 +121,9 @@ def settings(*, frozen: bool = False, moved: Mapping[str, str] | None = None) ->
         if moved:
             made._moved = dict(moved)
             made.__init__ = _taking_moved(made.__init__, dict(moved))
-        return made
+        return made  # type: ignore[return-value]
 
-    return decorate  # type: ignore[return-value]
+    return decorate
 
 
 def nested(each: dataclasses.Field[Any]) -> type[Any] | None:

@@ -130,7 +130,9 @@ def _groups(activity: Floats, squares: Floats, weights: Floats | None) -> tuple[
     return tuple(_group(part, doubling[part], squares, weights) for part in parts)
 
 
-def _group(inside: NDArray[np.bool_], doubling: NDArray[np.int64], squares: Floats, weights: Floats | None) -> ActivityGroup:
+def _group(
+    inside: NDArray[np.bool_], doubling: NDArray[np.int64], squares: Floats, weights: Floats | None
+) -> ActivityGroup:
     w = None if weights is None or not weights[inside].any() else weights[inside]
     error = float(np.sqrt(np.average(squares[inside], weights=w)))
     return ActivityGroup(

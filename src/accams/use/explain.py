@@ -42,8 +42,18 @@ class Term:
 
     stencil: int
     value: float
-    row_block: Block
-    col_block: Block
+    users: Block
+    items: Block
+
+    @property
+    def row_block(self) -> Block:
+        """The block of users."""
+        return self.users
+
+    @property
+    def col_block(self) -> Block:
+        """The block of items."""
+        return self.items
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +62,7 @@ class Explanation:
 
     Attributes
     ----------
-    row, col : ids
+    user, item : ids
     prediction : float
         As `predict` gives it; all the parts below add up to it.
     offset : float
@@ -68,8 +78,8 @@ class Explanation:
         What rounding of all these sums leaves, next to nothing.
     """
 
-    row: Any
-    col: Any
+    user: Any
+    item: Any
     prediction: float
     offset: float
     terms: tuple[Term, ...]
@@ -90,15 +100,15 @@ class Explanation:
         return sorted(self.terms, key=lambda term: -abs(term.value))[:n]
 
     def __repr__(self) -> str:
-        lines = [f"{self.prediction:.3f} for ({self.row!r}, {self.col!r}) is", f"  {self.offset:+.3f}  the average"]
+        lines = [f"{self.prediction:.3f} for ({self.user!r}, {self.item!r}) is", f"  {self.offset:+.3f}  the average"]
         shown = self.largest()
         for term in shown:
-            lines.append(f"  {term.value:+.3f}  stencil {term.stencil}: rows like {term.row_block}")
-            lines.append(f"{'':10}on columns like {term.col_block}")
+            lines.append(f"  {term.value:+.3f}  stencil {term.stencil}: users like {term.users}")
+            lines.append(f"{'':10}on items like {term.items}")
         left = [term.value for term in self.largest(len(self.terms))[len(shown) :]]
         rest = [
             (sum(left), f"{len(left)} more stencils"),
-            (self.effects, "effects of the row and the column"),
+            (self.effects, "effects of the user and the item"),
             (self.remainder, "what many draws say beyond this"),
             (self.clipping, "to stay within the range of values"),
         ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.model.codes import THREADS, Codes
+from accams.model.codes import THREADS
 from accams.use.scoring import Floats, Positions, Sums
 
 ROWS_AT_ONCE = 4096

@@ -1,0 +1,5 @@
+"""``python -m accams``: the command line."""
+
+from accams.cli.main import run
+
+run()

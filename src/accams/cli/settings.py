@@ -1,0 +1,163 @@
+"""Options of `accams fit`, generated from the settings of the estimators."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import Field, dataclass
+from functools import cache
+from inspect import Parameter
+from typing import Annotated, Any
+
+import typer
+
+from accams.errors import InputError
+from accams.settings.backfit import ACCAMSSettings
+from accams.settings.bayesian import BayesianSettings
+from accams.settings.fields import every
+from accams.settings.kinds import FLAG, Kind
+
+CLASSES = {"bayes": BayesianSettings, "accams": ACCAMSSettings}
+PANELS = {"bayes": "bACCAMS (--model bayes)", "accams": "ACCAMS (--model accams)"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option, and the parameter that it sets in each model.
+
+    Attributes
+    ----------
+    name : str
+        Its name in Python, such as ``burn_in``.
+    flags : list of str
+        As typed, such as ``["--burn-in"]``.
+    parameters : dict
+        Name and field of the parameter, by model.
+    """
+
+    name: str
+    flags: list[str]
+    parameters: dict[str, tuple[str, Field[Any]]]
+
+    @property
+    def basic(self) -> bool:
+        """Whether ``--help`` shows it."""
+        return any(each.metadata["basic"] for _, each in self.parameters.values())
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kind of value in each model."""
+        return {model: each.metadata["kind"] for model, (_, each) in self.parameters.items()}
+
+    def parse(self, model: str, text: Any) -> Any:
+        """Return the value that was typed, or given in a configuration file."""
+        return self.kinds[model].parse(self.flags[0], text)
+
+    def signature(self) -> Parameter:
+        """Return the option as typer takes it: a parameter of the function that runs the command."""
+        switch = all(kind is FLAG for kind in self.kinds.values())
+        metavar = None if switch else max((kind.metavar for kind in self.kinds.values()), key=len)
+        panel = PANELS[next(iter(self.parameters))] if len(self.parameters) == 1 and not self.basic else None
+        info = typer.Option(
+            *self.flags, help=self._help(), rich_help_panel=panel, metavar=metavar, show_default=False,
+            hidden=not self.basic,
+        )  # fmt: skip
+        annotation = Annotated[bool if switch else str | None, info]  # type: ignore[valid-type]
+        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=False if switch else None, annotation=annotation)
+
+    def _help(self) -> str:
+        texts = {model: _sentence(each.metadata["doc"]) for model, (_, each) in self.parameters.items()}
+        defaults = {model: _shown(each.default) for model, (_, each) in self.parameters.items()}
+        text = " ".join(dict.fromkeys(texts.values()))
+        if len(set(texts.values())) > 1:
+            text = " ".join(f"{model}: {each}" for model, each in texts.items())
+        default = next(iter(defaults.values()))
+        if len(set(defaults.values())) > 1:
+            default = ", ".join(f"{each} for {model}" for model, each in defaults.items())
+        return f"{text} [dim]\\[default: {default}][/]" if default != "False" else text
+
+
+@cache
+def options() -> dict[str, Option]:
+    """Return all options that set parameters, by name."""
+    found: dict[str, Option] = {}
+    for model, cls in CLASSES.items():
+        for parameter, each in every(cls):
+            flags = each.metadata["flag"].split() or [f"--{each.name.replace('_', '-')}"]
+            if flags == ["-"]:
+                continue
+            name = flags[0].removeprefix("--").replace("-", "_")
+            option = found.setdefault(name, Option(name, flags, {}))
+            option.parameters[model] = parameter, each
+    return found
+
+
+def parameters_of(model: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of the estimator from options that were given, parsed and checked."""
+    known = options()
+    return {
+        known[name].parameters[model][0]: known[name].parse(model, x)
+        for name, x in given.items()
+        if name in known and model in known[name].parameters
+    }
+
+
+def foreign(model: str, given: dict[str, Any]) -> list[str]:
+    """Return the flags that were given although the model has no such parameter."""
+    known = options()
+    return [known[name].flags[0] for name in given if name in known and model not in known[name].parameters]
+
+
+def flags_of(parameters: tuple[str, ...], model: str = "bayes") -> dict[str, str]:
+    """Return the flags of parameters, by option name."""
+    by_parameter = {each.parameters[model][0]: each for each in options().values() if model in each.parameters}
+    return {by_parameter[name].name: by_parameter[name].flags[0] for name in parameters if name in by_parameter}
+
+
+def translated(message: str) -> str:
+    """Return a message about parameters as one about flags.
+
+    Examples
+    --------
+    >>> translated("n_burn_in must be smaller than n_sweeps: set n_sweeps=500 or sampler='collapsed'")
+    '--burn-in must be smaller than --sweeps: set --sweeps 500 or --sampler collapsed'
+    """
+    for option in options().values():
+        for parameter, _ in option.parameters.values():
+            name, flag = parameter.rpartition("__")[2], option.flags[0]
+            message = re.sub(rf"(?<![\w-]){name}=(['\"]?)([\w.+-]+)\1", rf"{flag} \2", message)
+            if "_" in name:
+                message = re.sub(rf"(?<![\w-]){name}\b", flag, message)
+            elif message.startswith(f"{name} must be"):
+                message = flag + message.removeprefix(name)
+    return message
+
+
+def refuse(flags: list[str], why: str) -> None:
+    """Raise InputError if there are any flags."""
+    if flags:
+        raise InputError(f"{listed(flags)} {why}")
+
+
+def listed(words: list[str]) -> str:
+    """Return words as a list in English."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _sentence(doc: str) -> str:
+    """Return documentation for the help: parameters become flags, brackets are no markup."""
+    text = re.sub(r"``([^`]*)``", r"\1", doc)
+    text = re.sub(r"`(\w+)`", lambda word: _flag(word[1]), text)
+    return text.replace("[", "\\[")
+
+
+@cache
+def _flag(name: str) -> str:
+    for cls in CLASSES.values():
+        for parameter, each in every(cls):
+            if parameter.rpartition("__")[2] == name and each.metadata["flag"] != "-":
+                return each.metadata["flag"].split()[0] if each.metadata["flag"] else f"--{name.replace('_', '-')}"
+    return name
+
+
+def _shown(default: Any) -> str:
+    return "none" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
