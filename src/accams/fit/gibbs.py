@@ -98,7 +98,7 @@ class Chain:
         return True
 
     def visit(self, stencil: int, random: Random) -> None:
-        """Take one stencil out, draw its labels and template, put it back; `_collect` waits for asynchronous results."""
+        """Take one stencil out, draw its labels and template, put it back; `_collect` waits for pending results."""
         state = self.state
         new = stencil >= len(state.templates)
         state.begin(stencil, self.hyper.shapes[stencil])
