@@ -206,10 +206,7 @@ def _run_stage(chains: Chains, part: CalibrationSet, levels: Floats, n_sweeps: i
 
 
 def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
-    """Return the minimum of the parabola through the best level and its neighbours, or the best level at an edge.
-
-    The second value says whether it is at an edge: a neighbour is missing or was clipped to the same value.
-    """
+    """Return the minimum of the parabola through the best level and its neighbours, and whether one is missing."""
     best = int(np.argmin(errors))
     if best in (0, len(levels) - 1) or not (np.diff(levels[best - 1 : best + 2]) > 0.0).all():
         return float(levels[best]), True

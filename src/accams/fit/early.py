@@ -70,7 +70,7 @@ def validation_split(observations: Observations, fraction: float, seed: int) -> 
     if observations.blank_weight is not None:
         raise InputError(
             "early stopping cannot be used with observed zeros, where held-out entries would count as zeros: "
-            "set early_stopping=False and choose n_stencils"
+            "set early_stopping=False and choose n_stencils yourself"
         )
     held = min(max(1, int(round(fraction * observations.nnz))), MOST)
     if held >= observations.nnz:

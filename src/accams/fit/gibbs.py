@@ -98,10 +98,7 @@ class Chain:
         return True
 
     def visit(self, stencil: int, random: Random) -> None:
-        """Take one stencil out, draw its labels and template, and put it back.
-
-        The engine may return before a blocked visit is done: `_collect` waits for the results of a sweep.
-        """
+        """Take one stencil out, draw its labels and template, put it back; `_collect` waits for pending results."""
         state = self.state
         new = stencil >= len(state.templates)
         state.begin(stencil, self.hyper.shapes[stencil])

@@ -59,10 +59,7 @@ class Hyperparameters:
         return total if self.label_prior == "crp" else total / self.shapes[stencil][axis]
 
     def log_labels(self, counts: np.ndarray, stencil: int, axis: int) -> float:
-        """Return the log prior probability of labels with these counts.
-
-        With "crp" it is that of the partition, up to the constant by which a cap on the clusters rescales it.
-        """
+        """Return the log prior of labels with these counts ("crp": of their partition, up to the constant of a cap)."""
         total, n = (self.alpha, self.beta)[axis][stencil], counts.sum()
         if self.label_prior == "crp":
             used = counts[counts > 0]
