@@ -118,7 +118,7 @@ def test_missing_ids_are_refused_with_their_place(raw: Any) -> None:
 
 
 def test_ids_form_one_column() -> None:
-    with pytest.raises(InputError, match=r"users must form one column, but the array has shape \(2, 2\)"):
+    with pytest.raises(InputError, match=r"users must be one-dimensional, but the array has shape \(2, 2\)"):
         as_id_array([[1, 2], [3, 4]], "user")
 
 

@@ -1,4 +1,4 @@
-"""Public data sets: read from where the user has them, or downloaded from their official place.
+"""Loaders of public data sets, from local files or downloaded from the official site.
 
 A loader looks at its `path`, then in the folder ``$ACCAMS_DATA``, and then downloads into the user's cache
 folder (``$ACCAMS_CACHE`` if set).

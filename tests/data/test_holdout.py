@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from observation_forms import assert_same_cells
 
 from accams import ACCAMS, InputError, Observations
-from accams.data import parts, splits, store
+from accams.data import holdout, splits, store
 from accams.data.ids import Index
 from accams.fit import calibrate, early
 
@@ -55,7 +55,7 @@ def test_parts_of_a_store(
     obs.to_store(folder / "s")
     held = splits.some_positions(size, min(max(1, int(share * size)), size - 1), seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "BLOCK", block)
+        patch.setattr(holdout, "BLOCK", block)
         rest, taken = Observations.open(folder / "s").split(held)
     right = obs.split(held)
     assert_same(rest, right[0])
@@ -117,7 +117,7 @@ def test_every_split_is_that_of_the_data_in_memory(tmp_path: Path) -> None:
 def test_positions_that_cannot_be(tmp_path: Path, held: Any, mapped: bool) -> None:
     obs = ratings(100, 0)
     obs.to_store(tmp_path / "s")
-    with pytest.raises(InputError, match=r"positions must be some, and not all, of 0 \.\. 99"):
+    with pytest.raises(InputError, match=r"held must select some, but not all, of the positions 0 \.\. 99"):
         (Observations.open(tmp_path / "s") if mapped else obs).split(held)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
