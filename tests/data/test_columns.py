@@ -1,4 +1,4 @@
-"""Columns are recognised by their usual names, or named."""
+"""Columns are recognised by common names, or passed by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from accams.errors import InputError
         (
             ["title", "movieId", "user", "rating"],
             ("user", "movieId", "rating", None),
-        ),  # the more telling name
+        ),  # the more specific name
         (["", "user", "item", "rating"], ("user", "item", "rating", None)),
     ],
 )

@@ -1,4 +1,4 @@
-"""MovieLens and Jester in their official layouts; local files come first, the rest is downloaded."""
+"""MovieLens and Jester in their official formats, from local files or downloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faces and graphs: data sets without gaps."""
+"""Faces and graphs: complete matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Netflix Prize ratings, in all the ways that people have them."""
+"""The Netflix Prize ratings in all common forms."""
 
 from __future__ import annotations
 

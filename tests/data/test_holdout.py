@@ -1,4 +1,4 @@
-"""What is held out of a store, and what is left of it, are what they are of the same data in memory."""
+"""Splits of a store equal those of the same data in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from accams.fit import calibrate, early
 
 
 def ratings(size: int, seed: int, weighted: bool = False, timed: bool = False) -> Observations:
-    """Ratings of 30 users with names, and 12 items, some without any."""
+    """Ratings of 30 named users and 12 items, some of them without ratings."""
     rng = np.random.default_rng(seed)
     cells = rng.choice(30 * 12, size, replace=False)
     more: dict[str, Any] = {"weights": rng.integers(1, 5, size) / 2} if weighted else {}
@@ -67,7 +67,7 @@ def test_parts_of_a_store(
 
 
 def assert_order(obs: Observations) -> None:
-    """What engines read by column is what is there by row."""
+    """Assert that both orders of a store hold the same entries."""
     assert obs.store is not None
     starts, rows, values, weights = store.order(obs.store, 1)
     order = np.lexsort((obs.coo()[0], obs.coo()[1]))
@@ -178,7 +178,7 @@ def test_a_mask_is_the_same_as_positions(tmp_path: Path) -> None:
 
 
 def test_copies_and_stores_that_are_gone(tmp_path: Path) -> None:
-    """What is mapped stays; a copy keeps the folder, one of another process does without."""
+    """Mapped data stays valid; a deep copy keeps the folder, a pickled one does without."""
     ratings(100, 0).to_store(tmp_path / "s")
     whole = Observations.open(tmp_path / "s")
     rest, _ = whole.split(np.arange(10))

@@ -1,4 +1,4 @@
-"""A store of the files of the Netflix Prize is what `accams.data.datasets.netflix` reads from them."""
+"""A store of the Netflix Prize files equals what `accams.data.datasets.netflix` reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILMS = {f"mv_{number:07d}.txt": film(number, number) for number in (1, 3, 4, 9,
 
 @pytest.fixture
 def form(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
-    """The same ratings in all the ways that people have them."""
+    """Write the same ratings in all common forms."""
     folder = tmp_path / "given"
     (folder / "training_set").mkdir(parents=True)
     for name, content in FILMS.items():
@@ -62,7 +62,7 @@ def test_the_same_ratings(form: list[Path], block: int, tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("form", ["zip"], indirect=True)
 def test_it_goes_on_after_a_stop(form: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines of a file that was not read to its end are not there twice."""
+    """Lines of a partly read file are not inserted twice."""
     monkeypatch.setattr(files, "BLOCK", 50)
     original, inserted = ingesting._StoreBuilder._insert, list[int]()
 
@@ -82,7 +82,7 @@ def test_it_goes_on_after_a_stop(form: list[Path], tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("form", ["folder"], indirect=True)
 def test_beside_a_table(form: list[Path], tmp_path: Path) -> None:
-    """Ids that are names make all ids names."""
+    """One text id makes all ids text."""
     (tmp_path / "more.csv").write_text("user,item,rating,timestamp\nann,1,4,1000\n6,99,5,2000\n")
     ingest([*form, tmp_path / "more.csv"], tmp_path / "s", NAMES)
     found, right = Observations.open(tmp_path / "s"), netflix(tmp_path / "given").observations
@@ -111,7 +111,7 @@ def test_refusals(form: list[Path], tmp_path: Path) -> None:
 
 
 def damaged(name: str, tmp_path: Path) -> Path:
-    """An archive that is not whole, or not what it should be."""
+    """Write a truncated, damaged or mislabelled archive."""
     one = tar_bytes({f"training_set/{name}": content for name, content in FILMS.items()}, "w")
     path = tmp_path / ("a.zip" if name in ("zip", "csv") else "a.tar.gz" if "gz" in name else "a.tar")
     if name == "zip":
@@ -139,7 +139,7 @@ def damaged(name: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["zip", "csv", "between films", "header", "film", "gz checksum", "gz cut"])
 def test_archives_that_are_not_whole(name: str, tmp_path: Path) -> None:
-    """Nothing is made of them, and nothing is left behind."""
+    """No store is made, and no files remain."""
     with pytest.raises(InputError, match="is damaged or truncated: download it again"):
         ingest([damaged(name, tmp_path)], tmp_path / "s", NAMES)
     assert not list(tmp_path.glob("s*"))
@@ -164,7 +164,7 @@ def test_a_folder_that_has_changed_is_read_anew(
 
 
 def test_what_only_looks_like_it(tmp_path: Path) -> None:
-    """A table may be called so, and a folder too; the end of a name may be written large."""
+    """Tables and folders may have such names; suffixes may be upper case."""
     (tmp_path / "mv_2020.txt").write_text("user,item,rating\n1,2,3\n2,3,4\n")
     ingest([tmp_path / "mv_2020.txt"], tmp_path / "s", NAMES)
     assert Observations.open(tmp_path / "s").nnz == 2

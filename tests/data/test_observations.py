@@ -1,4 +1,4 @@
-"""Observations from every source are the same entries, in both orders, in narrow types."""
+"""Observations from every source have the same entries, in both orders and narrow types."""
 
 from __future__ import annotations
 

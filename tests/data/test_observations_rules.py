@@ -42,7 +42,7 @@ def test_weights_go_with_their_entries_when_indices_are_not_sorted() -> None:
     assert obs.weights is not None
     assert (obs.values.tolist(), obs.weights.tolist()) == ([2.0, 1.0], [4.0, 3.0])
     Observations.from_sparse(weights, weights=matrix)
-    assert matrix.indices.tolist() == [1, 0]  # what belongs to the caller is left alone
+    assert matrix.indices.tolist() == [1, 0]  # the input is not modified
 
 
 def test_weights_of_other_cells_are_refused() -> None:
@@ -73,7 +73,7 @@ def test_bad_weights(weight: float) -> None:
 
 
 def merged(entries: list[tuple[int, int, float, float]], mode: str, weighted: bool) -> dict[tuple[int, int], Any]:
-    """What `duplicates` means, pair by pair: (value, weight)."""
+    """Merge duplicates pair by pair into (value, weight)."""
     groups: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for i, j, x, w in entries:
         groups.setdefault((i, j), []).append((x, w if weighted else 1.0))

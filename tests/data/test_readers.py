@@ -1,4 +1,4 @@
-"""Files of every format give the same observations, and a bad file is told what and where."""
+"""Files of every format give the same observations."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_ids_in_parquet_have_its_types(tmp_path: Path, column: Any, ids: list[An
     assert obs.row_index.ids.dtype == (np.int64 if isinstance(ids[0], int) else object)
 
 
-# -- layouts ------------------------------------------------------------------------------------------------
+# -- formats ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

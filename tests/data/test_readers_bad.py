@@ -1,4 +1,4 @@
-"""A bad file is told what is wrong and where; nothing of the libraries underneath comes through."""
+"""Errors about bad files say what is wrong and where, without messages of other libraries."""
 
 from __future__ import annotations
 

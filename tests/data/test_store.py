@@ -1,4 +1,4 @@
-"""A store holds what the files hold, is made in any memory, says when it is damaged, and goes on after a stop."""
+"""A store equals its files for any block size, detects damage, and resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NAMES: dict[str, str | None] = dict.fromkeys(("row", "col", "value", "weight", "
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few entries at a time."""
+    """Process a few entries at a time."""
     monkeypatch.setattr(ingesting, "PER_ENTRY", ingesting.MEMORY // 37)
 
 
 def table(size: int = 300, ids: str = "whole", more: Sequence[str] = (), seed: int = 0) -> pd.DataFrame:
-    """Ratings in random order, each pair once."""
+    """Ratings in random order, without duplicates."""
     rng = np.random.default_rng(seed)
     cells = rng.choice(40 * 25, size, replace=False)
     users, items = cells // 25 * 3 + 7, cells % 25
@@ -67,7 +67,7 @@ def test_it_holds_what_the_file_holds(kind: str, ids: str, more: list[str], tmp_
 
 
 def test_columns_in_order(tmp_path: Path) -> None:
-    """Values by column are those of the same cells."""
+    """Assert that both orders hold the same values."""
     table(more=["weight"]).to_csv(tmp_path / "a.csv", index=False)
     ingest([tmp_path / "a.csv"], tmp_path / "s", {**NAMES, "weight": "weight"})
     obs = Observations.open(tmp_path / "s")
@@ -140,7 +140,7 @@ def test_by_column_in_any_block(cells: list[list[bool]], block: int) -> None:
         assert not list(folder.glob("bucket*"))
 
 
-# -- stops and damage ---------------------------------------------------------------------------------------------
+# -- interruptions and damage --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("at", ["reading 2 of 2", "sorting", "by row", "by column"])
@@ -248,7 +248,7 @@ def test_bad_sources(tmp_path: Path) -> None:
         ingest([tmp_path / "bad.csv"], tmp_path / "s", NAMES, "first")
 
 
-# -- what is unusual in tables ------------------------------------------------------------------------------------
+# -- unusual tables ------------------------------------------------------------------------------------
 
 
 def same_as_from_file(source: Path, store_path: Path, names: dict[str, str | None] = NAMES) -> Observations:
@@ -325,7 +325,7 @@ def test_ids_that_a_store_cannot_hold(ids: list[Any], tmp_path: Path) -> None:
 
 
 def test_two_at_once(tmp_path: Path) -> None:
-    """The second is refused, and the first one's work stays."""
+    """The second run is refused, and the results of the first remain."""
     table().to_csv(tmp_path / "a.csv", index=False)
     database = str(tmp_path / "s.partial" / "work.duckdb")
     command = f"import duckdb, time; held = duckdb.connect({database!r}); print(1, flush=True)"
@@ -351,13 +351,13 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
         ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
     assert (tmp_path / "s.partial" / "mine.txt").is_file()
     (tmp_path / "s.partial" / "mine.txt").unlink()
-    duckdb.connect(str(tmp_path / "s.partial" / "work.duckdb")).close()  # stopped at once, with half an order
+    duckdb.connect(str(tmp_path / "s.partial" / "work.duckdb")).close()  # stopped at once, with incomplete arguments
     (tmp_path / "s.partial" / "asked.json").write_text('{"fi')
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
 
 
 def test_a_full_disk_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not the table that is at fault."""
+    """The table itself is valid."""
 
     def full(self: Any, *args: Any) -> Any:
         raise duckdb.IOException("IO Error: No space left on device")

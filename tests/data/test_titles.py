@@ -1,4 +1,4 @@
-"""Names for ids."""
+"""Titles of ids."""
 
 from __future__ import annotations
 

@@ -8,59 +8,26 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "Observations": "observations",
-    "by_time": "splits",
-    "held_out_users": "splits",
-    "k_fold": "splits",
-    "leave_out": "splits",
-    "paper_example": "planted",
-    "permutation_test_positions": "splits",
-    "planted_graph": "planted",
-    "planted_stencils": "planted",
-    "random_split": "splits",
-    "read_titles": "titles",
-}
-_MODULES = ("datasets", "planted", "splits")
+_SPLITS = ("by_time", "held_out_users", "k_fold", "leave_out", "permutation_test_positions", "random_split")
+_HOMES = {"Observations": "observations", "read_titles": "titles", **dict.fromkeys(_SPLITS, "splits")}
 
 __all__ = [
-    "Observations",
-    "by_time",
-    "datasets",
-    "held_out_users",
-    "k_fold",
-    "leave_out",
-    "paper_example",
-    "permutation_test_positions",
-    "planted",
-    "planted_graph",
-    "planted_stencils",
-    "random_split",
-    "read_titles",
-    "splits",
-]
+    "Observations", "by_time", "datasets", "held_out_users", "k_fold", "leave_out", "permutation_test_positions",
+    "planted", "random_split", "read_titles", "splits",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from accams.data import datasets, planted, splits
     from accams.data.observations import Observations
-    from accams.data.planted import paper_example, planted_graph, planted_stencils
-    from accams.data.splits import (
-        by_time,
-        held_out_users,
-        k_fold,
-        leave_out,
-        permutation_test_positions,
-        random_split,
-    )
+    from accams.data.splits import by_time, held_out_users, k_fold, leave_out, permutation_test_positions, random_split
     from accams.data.titles import read_titles
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"accams.data.{name}")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'accams.data' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"accams.data.{_HOMES[name]}"), name)
+    module = importlib.import_module(f"accams.data.{_HOMES.get(name, name)}")
+    return getattr(module, name) if name in _HOMES else module
 
 
 def __dir__() -> list[str]:

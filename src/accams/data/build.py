@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accams.data import transpose
 from accams.data.columns import Columns, as_table
 from accams.data.ids import Index
 from accams.data.weights import to_ticks, weight_step
@@ -174,13 +173,6 @@ def blank_weight(zeros: str, zero_weight: float) -> float | None:
     if not isinstance(zero_weight, Real) or not (np.isfinite(zero_weight) and zero_weight > 0):
         raise InputError(f"zero_weight must be positive, not {zero_weight!r}; to ignore blanks pass zeros='missing'")
     return float(zero_weight)
-
-
-def column_order(
-    row_starts: NDArray[np.int64], cols: NDArray[Any], shape: tuple[int, int]
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return starts and rows of the same entries sorted by column."""
-    return transpose.column_order(row_starts, cols, shape[1], index_type(shape[0]))
 
 
 def index_type(size: int) -> type[np.unsignedinteger[Any]]:

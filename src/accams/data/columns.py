@@ -47,29 +47,25 @@ class Columns:
         Columns(row='userId', col='movieId', value='rating', weight=None, time='timestamp')
         """
         names = [str(name) for name in names]
-        for asked in (row, col, value, weight, time):
-            if asked is not None and asked not in names:
-                raise InputError(f"there is no column {asked!r}; the columns are {_listed(names)}")
-        given = [asked for asked in (row, col, value, weight, time) if asked is not None]
-        if len(set(given)) < len(given):
-            twice = next(asked for asked in given if given.count(asked) > 1)
-            raise InputError(f"column {twice!r} is passed for two parameters; each needs a column of its own")
+        given = [name for name in (row, col, value, weight, time) if name is not None]
+        for name in given:
+            if name not in names:
+                raise InputError(f"there is no column {name!r}; the columns are {_listed(names)}")
+        for name in given:
+            if given.count(name) > 1:
+                raise InputError(f"column {name!r} is passed for two parameters; each needs a column of its own")
         if row is not None and col is not None and _plain(row) in COL_NAMES and _plain(col) in ROW_NAMES:
             raise InputError(
                 f"row={row!r} looks like items and col={col!r} like users: "
                 "swap them (rows are users, columns are items)"
             )
-        taken = {row, col, value, weight, time}
-        free = [name for name in names if name not in taken]
+        free = [name for name in names if name not in given]
         row = row or _recognise(free, ROW_NAMES)
         col = col or _recognise(free, COL_NAMES)
         value = value or _recognise(free, VALUE_NAMES)
         time = time or _recognise(free, TIME_NAMES)
-        missing = [
-            argument
-            for argument, name in (("row", row), ("col", col), ("value", value))
-            if name is None and (need_value or argument != "value")
-        ]
+        needed = {"row": row, "col": col} | ({"value": value} if need_value else {})
+        missing = [argument for argument, name in needed.items() if name is None]
         if row is None or col is None or missing:
             asks = ", ".join(f"{argument}='...'" for argument in missing)
             raise InputError(

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import store
+from accams.data.store import BY_COL, BY_ROW
 from accams.errors import InputError
 
 Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 Fields = dict[str, Any]
 BLOCK = 1 << 22  # entries in memory at a time
-ORDERS = ("row_starts", ("cols", "values", "weights", "times")), ("col_starts", ("rows", "col_values", "col_weights"))
 
 
 class ScratchFolder:
@@ -67,7 +67,7 @@ def split(source: Path, held: Positions) -> tuple[Fields, Fields]:
     positions = held, _by_column(arrays, held)
     files, selected, folder = dict[str, Any](), Arrays(), scratch.path
     try:
-        for (starts, names), held_in_order in zip(ORDERS, positions, strict=True):
+        for (starts, *names), held_in_order in zip(((*BY_ROW, "times"), BY_COL), positions, strict=True):
             rest_starts = arrays[starts] - _count_below(held_in_order, arrays[starts])
             files[starts] = store.write(folder / f"{starts}.npy", rest_starts)
             for name in names:

@@ -67,10 +67,7 @@ class Index:
 
     def positions(self, raw: ArrayLike) -> Positions:
         """Return the position of each id, -1 if unknown."""
-        array = np.asarray(raw) if not _numpy_changes(raw) else _object_array(list(raw))  # type: ignore[arg-type]
-        if array.ndim == 0:
-            array = array.reshape(1)
-        array = _plain(array)
+        array = _plain(np.atleast_1d(_asarray(raw)))
         if array.dtype.kind != "O" and self.ids.dtype.kind == "i":
             return self._integer_positions(array)
         table = self._table
@@ -86,7 +83,7 @@ class Index:
         >>> Index([3, 7]).find(np.array(["7", "x"])).tolist()
         [1, -1]
         """
-        array = _object_array(list(raw)) if _numpy_changes(raw) else np.asarray(raw)  # type: ignore[arg-type]
+        array = _asarray(raw)
         positions = self.positions(array)
         unknown = np.flatnonzero(positions < 0)
         if len(unknown) and array.dtype.kind == "U":
@@ -110,8 +107,8 @@ class Index:
         if array.dtype.kind not in "if":
             return np.full(array.size, -1, dtype=np.int64)
         if self.is_positional:
-            whole = array == np.floor(array) if array.dtype.kind == "f" else np.ones(array.shape, bool)
-            known = whole & (array >= 0) & (array < self.size)
+            integral = array == np.floor(array) if array.dtype.kind == "f" else np.ones(array.shape, bool)
+            known = integral & (array >= 0) & (array < self.size)
             return np.where(known, np.where(known, array, 0).astype(np.int64), -1)
         order, sorted_ids = self._sorted
         place = np.minimum(np.searchsorted(sorted_ids, array), self.size - 1)
@@ -144,15 +141,15 @@ class LazyIndex(Index):
 
 def as_id_array(raw: ArrayLike, name: str = "id") -> NDArray[Any]:
     """Convert to a one-dimensional array of ids: int64, or objects for other types; missing ids raise."""
-    array = _object_array(list(raw)) if _numpy_changes(raw) else np.asarray(raw)  # type: ignore[arg-type]
+    array = _asarray(raw)
     if array.ndim != 1:
         raise InputError(f"{name}s must be one-dimensional, but the array has shape {array.shape}")
     if array.dtype.kind == "f":
         bad = ~np.isfinite(array)
         if bad.any():
             raise InputError(f"entry {int(np.argmax(bad))}: the {name} is missing")
-        whole = bool(np.all((array == np.floor(array)) & (np.abs(array) < 2.0**63)))
-        return array.astype(np.int64) if whole else array
+        integral = bool(np.all((array == np.floor(array)) & (np.abs(array) < 2.0**63)))
+        return array.astype(np.int64) if integral else array
     if array.dtype.kind in "mM" and np.isnat(array).any():
         raise InputError(f"entry {int(np.argmax(np.isnat(array)))}: the {name} is missing")
     array = _plain(array)
@@ -163,8 +160,8 @@ def as_id_array(raw: ArrayLike, name: str = "id") -> NDArray[Any]:
         for position, x in enumerate(items):
             if x is None or type(x).__name__ in ("NAType", "NaTType") or x != x:
                 raise InputError(f"entry {position}: the {name} is missing")
-        whole = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in items)
-        if whole and INT64.min <= min(items) and max(items) <= INT64.max:
+        integral = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in items)
+        if integral and INT64.min <= min(items) and max(items) <= INT64.max:
             return array.astype(np.int64)
     return array
 
@@ -196,11 +193,12 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.int64, copy=False) if kind in "iub" else array
 
 
-def _numpy_changes(raw: object) -> bool:
-    """Return whether np.asarray would change the ids of a list: all to text, or large integers to floats."""
+def _asarray(raw: ArrayLike) -> NDArray[Any]:
+    """Convert to an array; of objects if NumPy would turn ids into text, or large integers into floats."""
     if not isinstance(raw, (list, tuple)):
-        return False
-    return any(isinstance(x, str) or (isinstance(x, int) and not INT64.min <= x <= INT64.max) for x in raw)
+        return np.asarray(raw)
+    changes = any(isinstance(x, str) or (isinstance(x, int) and not INT64.min <= x <= INT64.max) for x in raw)
+    return _object_array(list(raw)) if changes else np.asarray(raw)
 
 
 def _object_array(items: list[Any]) -> NDArray[Any]:

@@ -396,4 +396,4 @@ def _time_type(table: scan.Table, counts: dict[str, int]) -> str | None:
         return None
     if not table.times_are_numbers:
         return "TIMESTAMP"
-    return "BIGINT" if counts["whole_times"] == counts["times"] else "DOUBLE"
+    return "BIGINT" if counts["integer_times"] == counts["times"] else "DOUBLE"

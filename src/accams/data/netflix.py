@@ -165,10 +165,10 @@ def _blocks(files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[tuple[str, bytes
             waiting.append(piece)
             size += len(piece)
             if size >= BLOCK:
-                whole, end, rest = b"".join(waiting).rpartition(b"\n")
+                complete, end, rest = b"".join(waiting).rpartition(b"\n")
                 if not end and size > LONGEST:
                     raise InputError(f"{name} is not a text file with lines")
-                yield _range(first, last), whole + b"\n"
+                yield _range(first, last), complete + b"\n"
                 waiting, size, first = [rest], len(rest), name
         waiting.append(b"\n")  # in case the file does not end in one
     if size:
@@ -182,7 +182,7 @@ def _range(first: str, last: str) -> str:
 def _files(path: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
     """Yield the files of ratings (sorted by name) and of titles in a folder or an archive."""
     if path.name in ("training_set", PACKED):
-        yield from _titles_beside(path)
+        yield from _opened(p for p in path.parent.glob("movie_titles.*") if _wanted(p.name))
     if path.is_dir():
         yield from _in_folder(path)
     elif path.suffix.lower() == ".zip":
@@ -196,28 +196,23 @@ def _files(path: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
         with gzip.open(path) if packed else path.open("rb") as file:
             yield from _in_tar(cast("IO[bytes]", file))
     elif _wanted(path.name):
-        with path.open("rb") as file:
-            yield path.name, file
+        yield from _opened([path])
     else:
         raise InputError(f"{path} is neither a folder nor an archive (.zip, .tar, .tar.gz) of Netflix ratings")
 
 
 def _in_folder(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    names = sorted(p for p in path.rglob("*.*") if _wanted(p.name) and p.is_file())
-    packed = [] if any(RATINGS.fullmatch(p.name) for p in names) else sorted(path.rglob(PACKED))[:1]
-    for inner in names + packed:
-        with inner.open("rb") as file:
-            if inner.suffix == ".tar":
-                yield from _in_tar(file)
-            else:
-                yield inner.name, file
+    paths = sorted(p for p in path.rglob("*.*") if _wanted(p.name) and p.is_file())
+    yield from _opened(paths)
+    if not any(RATINGS.fullmatch(p.name) for p in paths):
+        for _, archive in _opened(sorted(path.rglob(PACKED))[:1]):
+            yield from _in_tar(archive)
 
 
-def _titles_beside(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    for titles in path.parent.glob("movie_titles.*"):
-        if _wanted(titles.name):
-            with titles.open("rb") as file:
-                yield titles.name, file
+def _opened(paths: Iterable[Path]) -> Iterator[tuple[str, IO[bytes]]]:
+    for path in paths:
+        with path.open("rb") as file:
+            yield path.name, file
 
 
 def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:

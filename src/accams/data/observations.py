@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.data import build
 from accams.data.ids import Index
+from accams.data.transpose import column_order
 from accams.errors import InputError
 
 if TYPE_CHECKING:
@@ -393,5 +394,6 @@ class Observations:
 
     def _by_column(self) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
         if "by_column" not in self._cache:
-            self._cache["by_column"] = build.column_order(self.row_starts, self.cols, self.shape)
+            m, n = self.shape
+            self._cache["by_column"] = column_order(self.row_starts, self.cols, n, build.index_type(m))
         return cast("tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]", self._cache["by_column"])

@@ -60,18 +60,10 @@ class Planted:
 
 
 def planted_stencils(
-    shape: tuple[int, int],
-    n_stencils: int,
-    n_clusters: int | tuple[int, int],
-    *,
-    density: float = 1.0,
-    nnz: int | None = None,
-    noise: float = 0.0,
-    random_state: int | np.random.Generator | None = 0,
-    offset: float = 0.0,
-    scale: float = 1.0,
-    degrees: Degrees = "uniform",
-) -> Planted:
+    shape: tuple[int, int], n_stencils: int, n_clusters: int | tuple[int, int], *, density: float = 1.0,
+    nnz: int | None = None, noise: float = 0.0, random_state: int | np.random.Generator | None = 0,
+    offset: float = 0.0, scale: float = 1.0, degrees: Degrees = "uniform",
+) -> Planted:  # fmt: skip
     """Draw a stencil sum and observe some of its cells with noise.
 
     Parameters
@@ -115,7 +107,7 @@ def planted_stencils(
     >>> bool(np.all(planted.predict(rows, cols) == values))
     True
     """
-    m, n = _checked_shape(shape)
+    m, n = int(shape[0]), int(shape[1])
     nnz = _checked_nnz((m, n), density, nnz, noise, scale, degrees)
     k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
     if n_stencils < 0 or k_rows < 1 or k_cols < 1:
@@ -346,16 +338,11 @@ def _edges_by_blocks(n: int, n_edges: int, affinity: Floats, rng: np.random.Gene
     return keys // n, keys % n
 
 
-def _checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
-    m, n = int(shape[0]), int(shape[1])
-    if m < 1 or n < 1:
-        raise InputError(f"the shape must have at least one row and one column, not {m} x {n}")
-    return m, n
-
-
 def _checked_nnz(
     shape: tuple[int, int], density: float, nnz: int | None, noise: float, scale: float, degrees: str
 ) -> int:
+    if min(shape) < 1:
+        raise InputError(f"the shape must have at least one row and one column, not {shape[0]} x {shape[1]}")
     if degrees not in ("uniform", "long-tailed"):
         raise InputError(f"degrees must be 'uniform' or 'long-tailed', not {degrees!r}")
     if not (noise >= 0 and scale > 0):

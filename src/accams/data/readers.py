@@ -206,7 +206,7 @@ def _parquet_table(con: Any, relation: str, types: Mapping[str, str], columns: C
         time = cells["time"]
         first = con.execute(f"SELECT CAST({time} AS VARCHAR) FROM {relation} WHERE {time} IS NOT NULL LIMIT 1")
         times_are_numbers = all(is_number(text) for (text,) in first.fetchall())
-    ids = {role: scan.whole_or_text(cells[role], types[columns.used()[role]]) for role in ("row", "col")}
+    ids = {role: scan.integer_or_text(cells[role], types[columns.used()[role]]) for role in ("row", "col")}
     return scan.Table(
         relation,
         cells | {role: cell for role, (cell, _) in ids.items()},

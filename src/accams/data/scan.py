@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 
-WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-FRACTION_TYPES = ("FLOAT", "DOUBLE", "DECIMAL")
+INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+FLOAT_TYPES = ("FLOAT", "DOUBLE", "DECIMAL")
 INT32 = np.iinfo(np.int32)
 
 
@@ -112,7 +112,7 @@ def _counts(con: Any, table: Table) -> dict[str, str]:
     counts["lines"] = "count(*)"
     if "time" in table.cells:
         counts["times"] = 'count("time")'
-        counts["whole_times"] = (
+        counts["integer_times"] = (
             'count(*) FILTER (TRY_CAST("time" AS BIGINT) = TRY_CAST("time" AS DOUBLE))'
             if table.times_are_numbers
             else "0"
@@ -158,9 +158,9 @@ class _Ids:
         axis = 0 if role == "row" else 1
         source = f'FROM distinct_ids WHERE axis = {axis} AND "{role}" IS NOT NULL'
         if kind == "?":
-            whole = f'CAST(TRY_CAST("{role}" AS BIGINT) AS VARCHAR) = "{role}"'  # neither 007 nor 1.0 nor 1e3
-            is_whole = con.execute(f"SELECT coalesce(bool_and(coalesce({whole}, false)), false) {source}")
-            kind = "BIGINT" if is_whole.fetchone()[0] else "VARCHAR"
+            integral = f'CAST(TRY_CAST("{role}" AS BIGINT) AS VARCHAR) = "{role}"'  # neither 007 nor 1.0 nor 1e3
+            is_integral = con.execute(f"SELECT coalesce(bool_and(coalesce({integral}, false)), false) {source}")
+            kind = "BIGINT" if is_integral.fetchone()[0] else "VARCHAR"
         self.index: Index | None = None
         if kind == "BIGINT":
             number = f'CAST("{role}" AS BIGINT)'
@@ -178,14 +178,14 @@ class _Ids:
         return fetched.astype(np.int32, copy=False) if len(self.index) <= INT32.max else fetched
 
 
-def whole_or_text(cell: str, kind: str) -> tuple[str, str]:
+def integer_or_text(cell: str, kind: str) -> tuple[str, str]:
     """Return SQL and id type for an id column of duckdb type `kind`."""
-    if kind in WHOLE_TYPES:
+    if kind in INTEGER_TYPES:
         return f"CAST({cell} AS BIGINT)", "BIGINT"
-    if kind.startswith(FRACTION_TYPES):
+    if kind.startswith(FLOAT_TYPES):
         finite = f"CASE WHEN isfinite(CAST({cell} AS DOUBLE)) THEN {cell} END"
-        whole = f"CASE WHEN {finite} = TRY_CAST({cell} AS BIGINT) THEN TRY_CAST({cell} AS BIGINT) END"
-        return f"coalesce(CAST({whole} AS VARCHAR), CAST({finite} AS VARCHAR))", "?"
+        integral = f"CASE WHEN {finite} = TRY_CAST({cell} AS BIGINT) THEN TRY_CAST({cell} AS BIGINT) END"
+        return f"coalesce(CAST({integral} AS VARCHAR), CAST({finite} AS VARCHAR))", "?"
     text = f"NULLIF(CAST({cell} AS VARCHAR), '')"
     return text, "?" if kind in ("UBIGINT", "HUGEINT", "UHUGEINT") else "VARCHAR"
 
@@ -194,7 +194,7 @@ def time_sql(table: Table, counts: Mapping[str, int]) -> str:
     """Return the SQL of the times: integers if all are, else floats or timestamps."""
     if not table.times_are_numbers:
         return 'CAST(CAST("time" AS TIMESTAMPTZ) AS TIMESTAMP)'
-    return 'CAST("time" AS BIGINT)' if counts["whole_times"] == counts["times"] else 'CAST("time" AS DOUBLE)'
+    return 'CAST("time" AS BIGINT)' if counts["integer_times"] == counts["times"] else 'CAST("time" AS DOUBLE)'
 
 
 def unmasked(times: NDArray[Any]) -> NDArray[Any]:

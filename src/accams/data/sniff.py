@@ -149,15 +149,12 @@ def as_utf8(file: DataFile, encoding: str | None = None) -> DataFile:
         start = head(file.path, SAMPLE_BYTES)
         if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             encoding = "utf-16"
-        elif not _decodes(start):
+        elif not _decodes([start]):
             encoding = "latin-1"
         else:
             return file
     target = file.scratch / "utf8"
-    with (
-        file.path.open(encoding=encoding, newline="") as source,
-        target.open("w", encoding="utf-8", newline="") as out,
-    ):
+    with file.path.open(encoding=encoding, newline="") as source, target.open("w", encoding="utf-8", newline="") as out:
         try:
             shutil.copyfileobj(source, out, 1 << 20)
         except UnicodeError:
@@ -167,21 +164,17 @@ def as_utf8(file: DataFile, encoding: str | None = None) -> DataFile:
 
 def is_utf8(path: Path) -> bool:
     """Return whether an entire file is valid UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
-        try:
-            while block := file.read(1 << 20):
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
+        return _decodes(iter(lambda: file.read(1 << 20), b""), complete=True)
 
 
-def _decodes(start: bytes) -> bool:
-    """Return whether bytes are the beginning of UTF-8 text."""
+def _decodes(blocks: Iterable[bytes], complete: bool = False) -> bool:
+    """Return whether blocks of bytes are UTF-8 text, or the beginning of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
+        for block in blocks:
+            decoder.decode(block)
+        decoder.decode(b"", final=complete)
     except UnicodeDecodeError:
         return False
     return True

@@ -34,6 +34,8 @@ from accams.data.transpose import to_column_order
 from accams.errors import InputError, MissingDataError
 
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
+BY_ROW = "row_starts", "cols", "values", "weights"
+BY_COL = "col_starts", "rows", "col_values", "col_weights"
 HEADER = 128  # bytes of the .npy header; fixed, so that it can be rewritten once the length is known
 BLOCK = 1 << 24  # bytes read at a time
 PIECE = 1 << 22  # entries summed at a time
@@ -120,7 +122,7 @@ def save(path: Path, fields: dict[str, Any], by_column: tuple[NDArray[Any], NDAr
     """Write fields of `Observations`, and starts and rows of its columns, as a store; the inverse of `read`."""
     indices = {"row": fields["row_index"], "col": fields["col_index"]}
     for index in indices.values():
-        if index.ids.dtype.kind != "i" and not all(isinstance(each, str) for each in index.ids.tolist()):
+        if index.ids.dtype.kind != "i" and not all(isinstance(x, str) for x in index.ids.tolist()):
             raise InputError(f"ids in a store must be integers or text, not {example(index.ids)}")
     starts, cols, n_cols = fields["row_starts"], fields["cols"], fields["shape"][1]
     by_row = {"values": fields["stored_values"], "weights": fields["stored_weights"]}
@@ -178,12 +180,7 @@ def stamp(path: Path) -> int:
 def order(path: Path, axis: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     """Map starts, partners, values and weights of the rows (axis 0) or columns (axis 1) of a store."""
     files = manifest(path)["files"]
-    names = (
-        ("row_starts", "cols", "values", "weights")
-        if axis == 0
-        else ("col_starts", "rows", "col_values", "col_weights")
-    )
-    *required, weights = names
+    *required, weights = (BY_ROW, BY_COL)[axis]
     starts, partners, values = (_mapped(path, name, files[name]) for name in required)
     return starts, partners, values, _mapped(path, weights, files[weights]) if weights in files else None
 
@@ -245,9 +242,9 @@ def index(arrays: dict[str, NDArray[Any]], side: str, size: int) -> Index:
 
 
 def _texts(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
-    whole, edges = text.tobytes(), [0, *ends.tolist()]
+    content, edges = text.tobytes(), [0, *ends.tolist()]
     ids = np.empty(len(ends), object)
-    ids[:] = [whole[a:b].decode() for a, b in pairwise(edges)]
+    ids[:] = [content[a:b].decode() for a, b in pairwise(edges)]
     return ids
 
 

@@ -11,14 +11,4 @@ from accams.data.datasets._jester import jester
 from accams.data.datasets._movielens import movielens
 from accams.data.datasets._netflix import netflix
 
-__all__ = [
-    "Dataset",
-    "ImageDataset",
-    "as_graph",
-    "edge_list",
-    "faces",
-    "gml",
-    "jester",
-    "movielens",
-    "netflix",
-]
+__all__ = ["Dataset", "ImageDataset", "as_graph", "edge_list", "faces", "gml", "jester", "movielens", "netflix"]

@@ -83,7 +83,8 @@ class Source:
         if local is not None:
             return local
         if self.url is None:
-            raise MissingDataError(f"{self.file} was not found{_searched(folder)}. {self.advice} {_put(self)}")
+            searched = f"in {folder}" if folder else f"(${DATA_FOLDER} is not set)"
+            raise MissingDataError(f"{self.file} was not found {searched}. {self.advice} {self._hint()}")
         return self._download()
 
     def _at(self, path: Path) -> Path:
@@ -103,8 +104,11 @@ class Source:
                 return Path(pooch.retrieve(self.url, known, fname=self.file, path=cache, downloader=downloader))
             except (OSError, ValueError) as error:
                 raise MissingDataError(
-                    f"{self.file} could not be downloaded from {self.url} ({error}). {_put(self)}"
+                    f"{self.file} could not be downloaded from {self.url} ({error}). {self._hint()}"
                 ) from error
+
+    def _hint(self) -> str:
+        return f"Put {self.file} into a folder and set ${DATA_FOLDER} to it, or pass path=."
 
 
 def choose(table: dict[str, Any], name: str, what: str) -> Any:
@@ -172,11 +176,3 @@ class _Bar:
 
     def close(self) -> None:
         self._progress.stop()
-
-
-def _searched(folder: str | None) -> str:
-    return f" in {folder}" if folder else f" (${DATA_FOLDER} is not set)"
-
-
-def _put(source: Source) -> str:
-    return f"Put {source.file} into a folder and set ${DATA_FOLDER} to it, or pass path=."

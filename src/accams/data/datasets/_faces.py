@@ -43,11 +43,6 @@ def faces(path: str | Path | None = None) -> ImageDataset:
     ImageDataset
         Rows are images, by name (``an2i_left_angry_open``), columns are pixels, values are grey levels: all 640
         images of full size (120 x 128), including the 16 with glitches (named ``.bad``).
-
-    Examples
-    --------
-    >>> faces("/path/to/faces").image_shape  # doctest: +SKIP
-    (120, 128)
     """
     source = SOURCE.find(path)
     images = {}

@@ -18,9 +18,7 @@ from accams.errors import InputError
 
 SOURCES = {  # neither site publishes checksums
     "oregon2": Source(
-        "oregon2_010526.txt.gz",
-        "https://snap.stanford.edu/data/oregon2_010526.txt.gz",
-        also=("oregon2_010526.txt",),
+        "oregon2_010526.txt.gz", "https://snap.stanford.edu/data/oregon2_010526.txt.gz", also=("oregon2_010526.txt",)
     ),
     "as-22july06": Source(
         "as-22july06.zip",
@@ -53,11 +51,6 @@ def as_graph(name: str = "oregon2", path: str | Path | None = None) -> Dataset:
     -------
     Dataset
         Rows and columns are the nodes, by number; an edge is two cells of value 1.
-
-    Examples
-    --------
-    >>> as_graph("oregon2").observations.shape  # doctest: +SKIP
-    (11461, 11461)
     """
     source = choose(SOURCES, name, "graph").find(path)
     observations = (edge_list if name == "oregon2" else gml)(source)
@@ -168,8 +161,8 @@ def _node_names(nodes: list[dict[str, Any]]) -> list[Any]:
     names = [node.get("label") for node in nodes]
     if None in names or len(set(names)) < len(names):
         names = [node["id"] for node in nodes]
-    whole = all(re.fullmatch(r"0|[1-9]\d{0,17}", str(name)) for name in names)
-    return [int(str(name)) for name in names] if whole else names
+    integral = all(re.fullmatch(r"0|[1-9]\d{0,17}", str(name)) for name in names)
+    return [int(str(name)) for name in names] if integral else names
 
 
 def _gml_graph(text: str, file: Path) -> list[tuple[str, Any]]:

@@ -49,11 +49,6 @@ def jester(name: str = "5k", path: str | Path | None = None) -> Dataset:
     -------
     Dataset
         Rows are users, columns are jokes.
-
-    Examples
-    --------
-    >>> jester("5k").observations.shape  # doctest: +SKIP
-    (5000, 100)
     """
     source = choose(SOURCES, name, "Jester data set").find(path)
     if name == "5k":

@@ -36,11 +36,6 @@ def netflix(path: str | Path | None = None) -> Dataset:
     -------
     Dataset
         Rows are users, columns are films, times are seconds since 1970 (of the day of the rating).
-
-    Examples
-    --------
-    >>> netflix("/path/to/nf_prize_dataset.tar.gz").observations.nnz  # doctest: +SKIP
-    100480507
     """
     titles = dict[int, str]()
     chunks = list(files.read_chunks(SOURCE.find(path), titles))
