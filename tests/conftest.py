@@ -49,7 +49,7 @@ def made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(original(*args, **more))
         return made[-1]
 
-    monkeypatch.setattr("accams.data.parts.tempfile.mkdtemp", refused)
+    monkeypatch.setattr("accams.data.holdout.tempfile.mkdtemp", refused)
     return made
 
 

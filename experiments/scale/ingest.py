@@ -27,10 +27,10 @@ from pathlib import Path
 from accams.data.ingest import ingest
 began = time.perf_counter()
 stages = {}
-def told(what, share):
+def progress(what, share):
     stages.setdefault(what, time.perf_counter())
 ingest([Path(sys.argv[1])], Path(sys.argv[2]), dict.fromkeys(("row", "col", "value", "weight", "time")),
-       memory=int(sys.argv[3]), told=told)
+       memory=int(sys.argv[3]), progress=progress)
 ended = time.perf_counter()
 starts = [*stages.values(), ended]
 print(ended - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

@@ -1,4 +1,4 @@
-"""Packs files as the official archives are packed."""
+"""Pack files like the official archives."""
 
 from __future__ import annotations
 

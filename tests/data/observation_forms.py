@@ -1,4 +1,4 @@
-"""One table in several libraries, and when observations are the same."""
+"""The same table in several DataFrame libraries, and equality of observations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAN = float("nan")
 
 
 def dense_of(obs: Observations) -> np.ndarray:
-    """The matrix with NaN for missing, entry by entry."""
+    """Build the matrix entry by entry, with NaN for missing cells."""
     out = np.full(obs.shape, np.nan)
     for i in range(obs.shape[0]):
         for p in range(obs.row_starts[i], obs.row_starts[i + 1]):
@@ -60,7 +60,7 @@ def matrices(draw: st.DrawFn) -> np.ndarray:
 
 
 def assert_same_cells(found: Observations, right: Observations) -> None:
-    """The same arrays of the same types, and the same ids."""
+    """Assert equal arrays of equal types, and equal ids."""
     for name in ("row_starts", "cols", "stored_values", "stored_weights", "times", "col_starts", "rows"):
         one, other = getattr(found, name), getattr(right, name)
         assert (one is None) == (other is None), name

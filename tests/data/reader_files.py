@@ -1,4 +1,4 @@
-"""Small files in every format, and how to read them and what they complain of."""
+"""Small files in every format, and helpers that read them or return the error message."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FORMATS: dict[str, Callable[[], bytes]] = {
 
 
 def pack(content: bytes, name: str, how: str, folder: Path) -> Path:
-    """Write a file as it is, gzipped or zipped."""
+    """Write a file plain, gzipped or zipped."""
     if how == "zip":
         path = folder / "archive.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -78,7 +78,7 @@ def read(folder: Path, content: str | bytes, name: str = "ratings.csv", **option
 
 
 def complaint(path: Path, error: type[Exception] = InputError, **options: Any) -> str:
-    """What is said about a bad file: one sentence or two on one line, with the name of the file."""
+    """Return the error message for a bad file, which must be one line with the name of the file."""
     with pytest.raises(error) as caught:
         Observations.from_file(path, **options)
     message = str(caught.value)

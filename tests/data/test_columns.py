@@ -1,4 +1,4 @@
-"""Columns are recognised by their usual names, or named."""
+"""Columns are recognised by common names, or passed by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from accams.errors import InputError
         (
             ["title", "movieId", "user", "rating"],
             ("user", "movieId", "rating", None),
-        ),  # the more telling name
+        ),  # the more specific name
         (["", "user", "item", "rating"], ("user", "item", "rating", None)),
     ],
 )
@@ -46,7 +46,7 @@ def test_weight_is_never_guessed() -> None:
 def test_a_column_is_not_used_twice() -> None:
     columns = Columns.choose(["user", "item", "film", "rating"], "item", None, None)
     assert (columns.row, columns.col) == ("item", "film")
-    with pytest.raises(InputError, match="column 'user' is named for two purposes"):
+    with pytest.raises(InputError, match="column 'user' is passed for two parameters"):
         Columns.choose(["user", "item", "rating"], "user", "user", None)
 
 
@@ -58,9 +58,9 @@ def test_values_may_be_left_out_where_pairs_are_enough() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a", "b", "c"], r"the rows \(users\); the columns are 'a', 'b', 'c': pass row=.*, col=.*, value="),
-        (["user", "b", "rating"], r"the columns \(items\).*: pass col='...'"),
-        (["user", "item", "c"], r"the values \(ratings\).*: pass value='...'"),
+        (["a", "b", "c"], r"the rows \(users\); the columns are 'a', 'b', 'c'; pass row=.*, col=.*, value=.* to Obs"),
+        (["user", "b", "rating"], r"the columns \(items\).*; pass col='...' to Observations.from_frame"),
+        (["user", "item", "c"], r"the values \(ratings\).*; pass value='...' to Observations.from_frame"),
         ([f"c{k}" for k in range(20)], r"'c11', \.\.\."),
     ],
 )

@@ -1,4 +1,4 @@
-"""MovieLens and Jester in their official layouts; local files come first, the rest is downloaded."""
+"""MovieLens and Jester in their official formats, from local files or downloaded."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_movielens_refuses(tmp_path):
     with pytest.raises(MissingDataError, match="there is no"):
         movielens("1m", tmp_path / "nowhere.zip")
     write_zip(tmp_path / "a.zip", {"ml-1m/README": "about"})
-    with pytest.raises(InputError, match=r"has no ratings\.dat in it"):
+    with pytest.raises(InputError, match=r"contains no ratings\.dat"):
         movielens("1m", tmp_path / "a.zip")
     (tmp_path / "b.zip").write_text("not an archive")
     with pytest.raises(InputError, match="not a zip archive"):

@@ -1,4 +1,4 @@
-"""Faces and graphs: data sets without gaps."""
+"""Faces and graphs: complete matrices."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_pgm_formats():
     assert pgm(b"P2\n#a\n#b\n2 1 # size\n9\n7 8").tolist() == [[7, 8]]
     newline = b"P5 2 1 255\n" + bytes([10, 10])  # pixels that look like white space
     assert pgm(newline).tolist() == [[10, 10]]
-    with pytest.raises(InputError, match="cut short"):
+    with pytest.raises(InputError, match="truncated"):
         pgm(b"P2 2 2 255\n1 2 3")
     with pytest.raises(InputError, match="not a PGM"):
         pgm(b"P6 2 2 255\n1 2 3")
@@ -72,7 +72,7 @@ def test_faces_refuse(tmp_path):
     with pytest.raises(InputError, match="neither a folder"):
         faces(tmp_path / "a.tar.gz")
     (tmp_path / "b").mkdir()
-    with pytest.raises(InputError, match=r"no \.pgm"):
+    with pytest.raises(InputError, match=r"contains no \.pgm"):
         faces(tmp_path / "b")
     (tmp_path / "b" / "x.pgm").write_bytes(plain_pgm([[1]]))
     (tmp_path / "b" / "y.pgm").write_bytes(plain_pgm([[1, 2]]))
@@ -119,7 +119,7 @@ def test_edge_list_refuses(tmp_path):
     with pytest.raises(InputError, match="empty"):
         edge_list(path)
     path.write_text("1 2\n3\n")
-    with pytest.raises(InputError, match="two node names a line"):
+    with pytest.raises(InputError, match="two node names per line"):
         edge_list(path)
 
 

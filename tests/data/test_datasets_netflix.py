@@ -1,4 +1,4 @@
-"""The Netflix Prize ratings, in all the ways that people have them."""
+"""The Netflix Prize ratings in all common forms."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_netflix_says_which_line_is_wrong(tmp_path, bad):
 def test_netflix_refuses(tmp_path):
     with pytest.raises(MissingDataError, match="no longer offers"):
         netflix()
-    with pytest.raises(InputError, match=r"no mv_\*\.txt"):
+    with pytest.raises(InputError, match=r"contains no mv_\*\.txt"):
         netflix(tmp_path)
     (tmp_path / "a.doc").write_text("x")
     with pytest.raises(InputError, match="neither a folder nor an archive"):

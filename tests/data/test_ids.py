@@ -1,4 +1,4 @@
-"""Ids of any type find their way to positions and back."""
+"""Ids of any type are mapped to positions and back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOON = dt.datetime(2020, 1, 1, 12)
         ([2**70, 5, -(2**70)], [-(2**70), 5, 2**70]),
         ([2**63 + 5, 3], [3, 2**63 + 5]),
         ([1e300, 2.0], [2.0, 1e300]),
-        ([2, "a", 2, DAY], [2, "a", DAY]),  # no order: first come, first counted
+        ([2, "a", 2, DAY], [2, "a", DAY]),  # not comparable: in order of appearance
     ],
 )
 def test_distinct_ids_are_sorted_and_every_entry_finds_its_own(raw: Any, ids: list[Any]) -> None:
@@ -118,7 +118,7 @@ def test_missing_ids_are_refused_with_their_place(raw: Any) -> None:
 
 
 def test_ids_form_one_column() -> None:
-    with pytest.raises(InputError, match=r"users must form one column, but the array has shape \(2, 2\)"):
+    with pytest.raises(InputError, match=r"users must be one-dimensional, but the array has shape \(2, 2\)"):
         as_id_array([[1, 2], [3, 4]], "user")
 
 
@@ -192,7 +192,7 @@ def test_any_mixture_round_trips(raw: list[Any]) -> None:
 
 
 def test_text_is_read_when_it_is_needed(tmp_path: Path) -> None:
-    """Not for a fit."""
+    """Fitting does not read them."""
     cells = np.random.default_rng(0).choice(40 * 25, 300, replace=False)
     right = Observations.from_coo(
         cells // 25, cells % 25, cells % 5, row_index=Index([f"user {x}é" for x in range(40)])

@@ -1,4 +1,4 @@
-"""A store of the files of the Netflix Prize is what `accams.data.datasets.netflix` reads from them."""
+"""A store of the Netflix Prize files equals what `accams.data.datasets.netflix` reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILMS = {f"mv_{number:07d}.txt": film(number, number) for number in (1, 3, 4, 9,
 
 @pytest.fixture
 def form(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
-    """The same ratings in all the ways that people have them."""
+    """Write the same ratings in all common forms."""
     folder = tmp_path / "given"
     (folder / "training_set").mkdir(parents=True)
     for name, content in FILMS.items():
@@ -62,9 +62,9 @@ def test_the_same_ratings(form: list[Path], block: int, tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("form", ["zip"], indirect=True)
 def test_it_goes_on_after_a_stop(form: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines of a file that was not read to its end are not there twice."""
+    """Lines of a partly read file are not inserted twice."""
     monkeypatch.setattr(files, "BLOCK", 50)
-    original, inserted = ingesting._Work._insert, list[int]()
+    original, inserted = ingesting._StoreBuilder._insert, list[int]()
 
     def stopped(*args: Any) -> None:
         original(*args)
@@ -72,7 +72,7 @@ def test_it_goes_on_after_a_stop(form: list[Path], tmp_path: Path, monkeypatch: 
         if len(inserted) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(ingesting._Work, "_insert", stopped)
+    monkeypatch.setattr(ingesting._StoreBuilder, "_insert", stopped)
     with pytest.raises(KeyboardInterrupt):
         ingest(form, tmp_path / "s", NAMES)
     assert (tmp_path / "s.partial").is_dir()
@@ -82,7 +82,7 @@ def test_it_goes_on_after_a_stop(form: list[Path], tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("form", ["folder"], indirect=True)
 def test_beside_a_table(form: list[Path], tmp_path: Path) -> None:
-    """Ids that are names make all ids names."""
+    """One text id makes all ids text."""
     (tmp_path / "more.csv").write_text("user,item,rating,timestamp\nann,1,4,1000\n6,99,5,2000\n")
     ingest([*form, tmp_path / "more.csv"], tmp_path / "s", NAMES)
     found, right = Observations.open(tmp_path / "s"), netflix(tmp_path / "given").observations
@@ -93,7 +93,7 @@ def test_beside_a_table(form: list[Path], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["folder"], indirect=True)
 def test_refusals(form: list[Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has the files of the Netflix Prize, which have no column 'user'"):
+    with pytest.raises(InputError, match="holds files of the Netflix Prize, which have no column 'user'"):
         ingest(form, tmp_path / "s", {**NAMES, "row": "user"})
     (form[0] / "training_set" / "mv_0000004.txt").write_text("4:\n6,9,2004-02-29\n")
     with pytest.raises(InputError, match=r"'6,9,2004-02-29', below film 4, is neither 'film:' nor"):
@@ -102,7 +102,7 @@ def test_refusals(form: list[Path], tmp_path: Path) -> None:
     (tmp_path / "bad.tar.gz").write_bytes(b"\x1f\x8b1234")
     (tmp_path / "empty").mkdir()
     for name, told in (
-        ("bad.tar.gz", "damaged or cut off"), ("empty", "is a folder; name a file in it"),
+        ("bad.tar.gz", "damaged or truncated"), ("empty", "is a folder; pass the path of a file in it"),
         ("mv_1.txt", "there are no ratings in these files"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=told):
@@ -111,7 +111,7 @@ def test_refusals(form: list[Path], tmp_path: Path) -> None:
 
 
 def damaged(name: str, tmp_path: Path) -> Path:
-    """An archive that is not whole, or not what it should be."""
+    """Write a truncated, damaged or mislabelled archive."""
     one = tar_bytes({f"training_set/{name}": content for name, content in FILMS.items()}, "w")
     path = tmp_path / ("a.zip" if name in ("zip", "csv") else "a.tar.gz" if "gz" in name else "a.tar")
     if name == "zip":
@@ -139,8 +139,8 @@ def damaged(name: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["zip", "csv", "between films", "header", "film", "gz checksum", "gz cut"])
 def test_archives_that_are_not_whole(name: str, tmp_path: Path) -> None:
-    """Nothing is made of them, and nothing is left behind."""
-    with pytest.raises(InputError, match="is damaged or cut off: get it again"):
+    """No store is made, and no files remain."""
+    with pytest.raises(InputError, match="is damaged or truncated: download it again"):
         ingest([damaged(name, tmp_path)], tmp_path / "s", NAMES)
     assert not list(tmp_path.glob("s*"))
 
@@ -153,7 +153,7 @@ def test_a_folder_that_has_changed_is_read_anew(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingesting._Work, "sort", stopped)
+        patch.setattr(ingesting._StoreBuilder, "sort", stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(form, tmp_path / "s", NAMES)
     (form[0] / "training_set" / "mv_0000007.txt").write_bytes(film(7, 5))
@@ -164,7 +164,7 @@ def test_a_folder_that_has_changed_is_read_anew(
 
 
 def test_what_only_looks_like_it(tmp_path: Path) -> None:
-    """A table may be called so, and a folder too; the end of a name may be written large."""
+    """Tables and folders may have such names; suffixes may be upper case."""
     (tmp_path / "mv_2020.txt").write_text("user,item,rating\n1,2,3\n2,3,4\n")
     ingest([tmp_path / "mv_2020.txt"], tmp_path / "s", NAMES)
     assert Observations.open(tmp_path / "s").nnz == 2
@@ -173,7 +173,7 @@ def test_what_only_looks_like_it(tmp_path: Path) -> None:
     (tmp_path / "given" / "mv_0000003.txt").write_bytes(FILMS["mv_0000003.txt"])
     for number, name in enumerate(("nf.ZIP", "given")):
         ingest([tmp_path / name], tmp_path / f"s{number}", NAMES)
-    assert not files.are_here(tmp_path / "nothing")
+    assert not files.is_netflix_data(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("bad", ["4294967297:", ":", "6,3,2004-02-99", "6,3,2004-02-00"])
@@ -186,7 +186,7 @@ def test_numbers_that_cannot_be(bad: str, tmp_path: Path) -> None:
 def test_a_file_without_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "BLOCK", 1000)
     write_zip(tmp_path / "a.zip", {"mv_1.txt": b"1:\n6,3,2004-02-29\n" + b"1" * 10**6})
-    with pytest.raises(InputError, match=r"mv_1\.txt has no lines of text in it"):
+    with pytest.raises(InputError, match=r"mv_1\.txt is not a text file with lines"):
         ingest([tmp_path / "a.zip"], tmp_path / "s", NAMES)
 
 

@@ -1,4 +1,4 @@
-"""Observations from every source are the same entries, in both orders, in narrow types."""
+"""Observations from every source have the same entries, in both orders and narrow types."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_an_empty_frame(library: str) -> None:
 
 @pytest.mark.parametrize("what", [[1, 2], {"user": [1]}, None, "ratings.csv", pl.LazyFrame(TABLE)])
 def test_what_is_no_frame(what: Any) -> None:
-    with pytest.raises(InputError, match="from_frame takes a DataFrame"):
+    with pytest.raises(InputError, match="is not a DataFrame of pandas, polars or pyarrow"):
         Observations.from_frame(what)
 
 
@@ -262,7 +262,7 @@ def test_dense_arrays_with_other_marks_for_missing() -> None:
         ([[1.0, np.inf]], "inf: values must be finite"),
         ([["1", "x"]], "entry 1: value 'x' is not a number"),
         ([[1j]], "Complex data not supported"),
-        ([[1], [2, 3]], "rows are not equally long"),
+        ([[1], [2, 3]], "rows differ in length"),
         (sparse.csr_array(np.eye(2)), "use from_sparse"),
     ],
 )

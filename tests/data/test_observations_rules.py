@@ -42,7 +42,7 @@ def test_weights_go_with_their_entries_when_indices_are_not_sorted() -> None:
     assert obs.weights is not None
     assert (obs.values.tolist(), obs.weights.tolist()) == ([2.0, 1.0], [4.0, 3.0])
     Observations.from_sparse(weights, weights=matrix)
-    assert matrix.indices.tolist() == [1, 0]  # what belongs to the caller is left alone
+    assert matrix.indices.tolist() == [1, 0]  # the input is not modified
 
 
 def test_weights_of_other_cells_are_refused() -> None:
@@ -65,7 +65,7 @@ def test_an_entry_without_weight_is_dropped() -> None:
 
 @pytest.mark.parametrize("weight", [-1.0, NAN, np.inf])
 def test_bad_weights(weight: float) -> None:
-    with pytest.raises(InputError, match=r"entry 1: weight .* must be finite and not negative"):
+    with pytest.raises(InputError, match=r"entry 1: weight .* must be finite and nonnegative"):
         Observations.from_coo([0, 1], [0, 1], [1, 2], weights=[1, weight])
 
 
@@ -73,7 +73,7 @@ def test_bad_weights(weight: float) -> None:
 
 
 def merged(entries: list[tuple[int, int, float, float]], mode: str, weighted: bool) -> dict[tuple[int, int], Any]:
-    """What `duplicates` means, pair by pair: (value, weight)."""
+    """Merge duplicates pair by pair into (value, weight)."""
     groups: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for i, j, x, w in entries:
         groups.setdefault((i, j), []).append((x, w if weighted else 1.0))
@@ -115,10 +115,12 @@ def test_duplicates(mode: Any, weighted: bool, entries: list[tuple[int, int, flo
 
 
 def test_duplicates_are_an_error_unless_told() -> None:
-    with pytest.raises(InputError, match=r"row 2 and column 0 come together more than once \(values 3 and 4; 1 such"):
+    with pytest.raises(InputError, match=r"row 2 and column 0 occur together more than once \(values 3 and 4; 1 dup"):
         Observations.from_coo([0, 2, 2], [0, 0, 0], [1, 3, 4])
     frame = pd.DataFrame({"user": ["ann", "ann"], "item": [7, 7], "rating": [1, 2]})
-    with pytest.raises(InputError, match=r"row 'ann' and column 7 come together .*: pass duplicates='mean'"):
+    with pytest.raises(
+        InputError, match=r"row 'ann' and column 7 occur together .*; pass duplicates='mean', .* to Obs"
+    ):
         Observations.from_frame(frame)
     with pytest.raises(InputError, match="duplicates must be 'error', 'mean', 'last' or 'sum', not 'first'"):
         Observations.from_coo([0], [0], [1], duplicates="first")  # type: ignore[arg-type]
@@ -148,10 +150,10 @@ def test_shape_may_be_larger_than_what_is_seen() -> None:
         ([0, 1], [0, 1], [1], {}, "there are 2 rows but 1 values"),
         ([0], [0], [1], {"weights": [1, 2]}, "there are 1 rows but 2 weights"),
         ([0], [0], [1], {"times": [1, 2]}, "there are 1 rows but 2 times"),
-        ([-1], [0], [1], {}, "row positions start at 0, but -1 is among them"),
-        ([0], [0.0], [1], {}, "column positions must be whole numbers from 0, not float64"),
+        ([-1], [0], [1], {}, "row positions must be nonnegative, not -1"),
+        ([0], [0.0], [1], {}, "column positions must be nonnegative integers, not float64"),
         (["a"], [0], [1], {}, "for ids of other types use from_frame"),
-        ([[0]], [0], [1], {}, "row positions must form one column"),
+        ([[0]], [0], [1], {}, "row positions must be one-dimensional"),
         ([5], [0], [1], {"shape": (2, 9)}, "did you swap rows and columns"),
         ([0], [0], [NAN], {}, "row position 0, column position 0 is missing"),
         ([0], [0], ["x"], {}, "entry 0: value 'x' is not a number"),

@@ -1,4 +1,4 @@
-"""Planted data are what they claim to be."""
+"""Planted data have the stated properties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def assert_well_formed(obs, nnz):
     assert obs.row_starts[0] == 0
     rows, cols, _ = obs.coo()
     assert cols.max() < n
-    assert (np.diff(rows * n + cols) > 0).all()  # sorted, and no cell twice
+    assert (np.diff(rows * n + cols) > 0).all()  # sorted, without duplicates
 
 
 @pytest.mark.parametrize("degrees", ["uniform", "long-tailed"])
@@ -110,7 +110,7 @@ def test_graph_is_symmetric_and_simple(nodes, edges, blocks):
     assert (graph.data == 1).all()
 
 
-@pytest.mark.parametrize("nodes", [600, 5000])  # either way of drawing
+@pytest.mark.parametrize("nodes", [600, 5000])  # both sampling methods
 def test_graph_has_more_edges_inside_blocks(nodes):
     graph = planted_graph(nodes, 4 * nodes, 4).tocoo()
     block = np.arange(nodes) * 4 // nodes

@@ -1,4 +1,4 @@
-"""Files of every format give the same observations, and a bad file is told what and where."""
+"""Files of every format give the same observations."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_ids_in_parquet_have_its_types(tmp_path: Path, column: Any, ids: list[An
     assert obs.row_index.ids.dtype == (np.int64 if isinstance(ids[0], int) else object)
 
 
-# -- layouts ------------------------------------------------------------------------------------------------
+# -- formats ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_duplicates_are_taken_in_the_order_of_the_file(tmp_path: Path) -> None:
     obs = read(tmp_path, text, duplicates="last")
     assert obs.values.tolist() == [max(k for k in range(50_000 - 7, 50_000) if k % 7 == r) for r in range(7)]
     assert read(tmp_path, text, duplicates="mean").nnz == 7
-    assert "row 'a' and column 'b0' come together more than once" in complaint(write(tmp_path, text))
+    assert "row 'a' and column 'b0' occur together more than once" in complaint(write(tmp_path, text))
 
 
 def test_pairs_alone(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_member_is_chosen_by_its_path(tmp_path: Path) -> None:
             {"a.csv": b"x", "b.csv": b"x"},
             "cannot tell which member of data.zip holds the ratings: 'a.csv', 'b.csv'",
         ),
-        ({"x/ratings.csv": b"x", "y/ratings.csv": b"x"}, "name it, as in 'data.zip/x/ratings.csv'"),
+        ({"x/ratings.csv": b"x", "y/ratings.csv": b"x"}, "pass a path such as 'data.zip/x/ratings.csv'"),
         ({"README": b"x", "cat.png": b"x"}, "holds no data file .*, only 'README', 'cat.png'"),
         ({}, "it looks like an empty .zip archive"),
         ({"folder/": b""}, "data.zip is an empty archive"),

@@ -1,4 +1,4 @@
-"""A bad file is told what is wrong and where; nothing of the libraries underneath comes through."""
+"""Errors about bad files say what is wrong and where, without messages of other libraries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_missing_files(tmp_path: Path) -> None:
 
 def test_folders(tmp_path: Path) -> None:
     write(tmp_path, lines(","))
-    assert "is a folder; name a file in it: 'ratings.csv'" in complaint(tmp_path)
+    assert "is a folder; pass the path of a file in it: 'ratings.csv'" in complaint(tmp_path)
 
 
 HEAD = "user,item,rating\n"
@@ -75,7 +75,7 @@ FIVE = "".join(f"{k},a,5\n" for k in range(16))
         (HEAD + "1,2,3\n4\n", "ratings.csv line 3 has 1 cell where 3 are expected"),
         ("1 2 3\n4 5\n6 7 8\n", "ratings.csv line 2 has 2 cells where 3 are expected"),
         ("Ratings\n" + HEAD + FIVE, "ratings.csv line 1 has 1 cell where 3 are expected"),
-        (HEAD + '1,"a"b,3\n', "ratings.csv line 2 cannot be cut into 3 cells at ','; check its quotes"),
+        (HEAD + '1,"a"b,3\n', "ratings.csv line 2 cannot be split into 3 cells at ','; check its quotes"),
         (HEAD + "1,2," + "9" * 60 + "x\n", "9999...' is not a number"),
         ("hello\nworld\n", "its lines have one cell only"),
         ("a,b,c\n1,2,3\n", "ratings.csv: cannot tell which column holds the rows"),
@@ -93,7 +93,7 @@ def test_bad_names(tmp_path: Path) -> None:
     assert "there is no column 'who'; the columns are 'userId'" in complaint(path, row="who")
     assert "swap them" in complaint(path, row="movieId", col="userId")
     path = write(tmp_path, lines("::", header=False), "r.dat")
-    assert "no header line, so its columns are called row, col, value, time" in complaint(path, row="who")
+    assert "no header line, so its columns are named row, col, value, time" in complaint(path, row="who")
 
 
 def test_bad_weights_and_times(tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_bad_weights_and_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a table of text; it looks like a PNG image"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a text table; it looks like a PNG image"),
         (pickle.dumps({"a": 1}), "it looks like a Python pickle"),
         (pickle.dumps([1, 2], protocol=2), "it looks like a Python pickle"),
         (b"1,2,3\n\0\0\0", "it looks like a binary file"),
         (gzip.compress(b"x" * 257 + b"ustar" + b"\0" * 300, mtime=0), "it looks like a tar archive"),
         (gzip.compress(b"", mtime=0), "is empty"),
-        (b"\xff\xfe1,2,3\n4", "begins as utf-16 text but is not"),
+        (b"\xff\xfe1,2,3\n4", "begins like utf-16 text but cannot be decoded"),
     ],
 )
 def test_files_of_another_kind(tmp_path: Path, content: bytes, message: str) -> None:
@@ -137,14 +137,14 @@ def test_files_cut_off(tmp_path: Path, name: str) -> None:
         if name == "ratings.zip" and size == 3:
             continue
         message = complaint(write(tmp_path, whole[:size], name))
-        assert re.search("damaged|cut off|not a table|no table|one cell|binary", message)
+        assert re.search("damaged|truncated|not a table|not a text table|one cell|binary", message)
 
 
 def test_a_damaged_member(tmp_path: Path) -> None:
     path = archive(tmp_path, {"ratings.csv": lines(",") * 10})
     content = bytearray(path.read_bytes())
     content[60] ^= 0xFF
-    assert "damaged or cut off" in complaint(write(tmp_path, bytes(content), "data.zip"))
+    assert "damaged or truncated" in complaint(write(tmp_path, bytes(content), "data.zip"))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_damaged_member(tmp_path: Path) -> None:
         ("r.npz", b"user,item\n", "is not a NumPy file, or it is damaged"),
         ("r.npz", npz(a=np.ones(3)), r"array of shape \(3,\); a matrix has two dimensions"),
         ("r.npz", npz(a=np.ones(3), b=np.ones(3)), "r.npz: cannot tell which column holds the rows"),
-        ("r.npz", npz(user=[1, 2], item=[1], rating=[1, 2]), "columns of equal length"),
+        ("r.npz", npz(user=[1, 2], item=[1], rating=[1, 2]), "one-dimensional and of equal length"),
         ("r.npz", npz(user=[1], item=[1], rating=["x"]), "r.npz: entry 0: rating 'x' is not a number"),
         ("r.npz", npz(x=np.array([[1, "a"]], dtype=object)), "holds Python objects"),
         ("r.npz", npz(format=b"csr", shape=[1, 1]), "is not a matrix that scipy.sparse.save_npz wrote"),
@@ -178,7 +178,7 @@ def test_arrays_in_npz(tmp_path: Path) -> None:
 
 def test_options_that_a_matrix_does_not_take(tmp_path: Path) -> None:
     path = write(tmp_path, npz(x=np.eye(2)), "r.npz")
-    assert "no columns to name: leave out row='user'" in complaint(path, row="user")
+    assert "no named columns: do not pass row='user'" in complaint(path, row="user")
     assert "every cell but NaN is observed" in complaint(path, zeros="observed")
 
 
@@ -231,7 +231,7 @@ def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_packed_file_with_a_wrong_checksum(tmp_path: Path) -> None:
     content = bytearray(gzip.compress(lines(",")))
     content[-6] ^= 0xFF
-    assert "damaged or cut off" in complaint(write(tmp_path, bytes(content), "ratings.csv.gz"))
+    assert "damaged or truncated" in complaint(write(tmp_path, bytes(content), "ratings.csv.gz"))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
@@ -274,5 +274,5 @@ def test_pairs_in_the_order_of_the_file(tmp_path: Path) -> None:
     assert read_pairs(write(tmp_path, "1 2\n3 4\n", "edges.txt"))[1].tolist() == [2, 4]
     with pytest.raises(InputError, match=r"ratings.csv line 2: the user is missing"):
         read_pairs(write(tmp_path, "user,item\n,5\n"))
-    with pytest.raises(InputError, match=r"r.npz: pairs are read from text or Parquet"):
+    with pytest.raises(InputError, match=r"r.npz: pairs must be in a text or Parquet file"):
         read_pairs(write(tmp_path, npz(x=np.eye(2)), "r.npz"))

@@ -1,4 +1,4 @@
-"""Splits deal out every entry once, by the rule that they state."""
+"""Splits assign every entry once, by the stated rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store holds what the files hold, is made in any memory, says when it is damaged, and goes on after a stop."""
+"""A store equals its files for any block size, detects damage, and resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NAMES: dict[str, str | None] = dict.fromkeys(("row", "col", "value", "weight", "
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few entries at a time."""
+    """Process a few entries at a time."""
     monkeypatch.setattr(ingesting, "PER_ENTRY", ingesting.MEMORY // 37)
 
 
 def table(size: int = 300, ids: str = "whole", more: Sequence[str] = (), seed: int = 0) -> pd.DataFrame:
-    """Ratings in random order, each pair once."""
+    """Ratings in random order, without duplicates."""
     rng = np.random.default_rng(seed)
     cells = rng.choice(40 * 25, size, replace=False)
     users, items = cells // 25 * 3 + 7, cells % 25
@@ -67,7 +67,7 @@ def test_it_holds_what_the_file_holds(kind: str, ids: str, more: list[str], tmp_
 
 
 def test_columns_in_order(tmp_path: Path) -> None:
-    """Values by column are those of the same cells."""
+    """Assert that both orders hold the same values."""
     table(more=["weight"]).to_csv(tmp_path / "a.csv", index=False)
     ingest([tmp_path / "a.csv"], tmp_path / "s", {**NAMES, "weight": "weight"})
     obs = Observations.open(tmp_path / "s")
@@ -91,7 +91,7 @@ def test_pairs_that_come_twice(duplicates: Any, tmp_path: Path) -> None:
     data = table()
     data = pd.concat([data, data.iloc[:50].assign(rating=9.0), data.iloc[:9].assign(rating=1.0)])
     data.to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(InputError, match="come together more than once"):
+    with pytest.raises(InputError, match="occur together more than once"):
         ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, duplicates)
     assert_same_cells(
@@ -113,9 +113,9 @@ def test_a_fit_takes_a_store_like_a_file(tmp_path: Path) -> None:
     one, other = (BayesianACCAMS(**settings).fit(Observations.from_file(tmp_path / name)) for name in ("a.csv", "s"))
     pairs = [(7, 0), (10, 3)]
     assert np.array_equal(one.predict(pairs), other.predict(pairs))
-    with pytest.raises(InputError, match="is a store: columns, duplicates and zeros were settled when it was made"):
+    with pytest.raises(InputError, match="is a store, with fixed columns, duplicates and zeros: pass its path only"):
         Observations.from_file(tmp_path / "s", row="user")
-    with pytest.raises(InputError, match="columns, duplicates and zeros were settled"):
+    with pytest.raises(InputError, match="with fixed columns, duplicates and zeros"):
         Observations.from_file(tmp_path / "s", zeros="observed")
 
 
@@ -140,7 +140,7 @@ def test_by_column_in_any_block(cells: list[list[bool]], block: int) -> None:
         assert not list(folder.glob("bucket*"))
 
 
-# -- stops and damage ---------------------------------------------------------------------------------------------
+# -- interruptions and damage --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("at", ["reading 2 of 2", "sorting", "by row", "by column"])
@@ -155,7 +155,7 @@ def test_a_run_that_was_stopped_goes_on(at: str, tmp_path: Path, monkeypatch: py
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ingest(paths, tmp_path / "s", NAMES, told=stop)
+        ingest(paths, tmp_path / "s", NAMES, progress=stop)
     assert not (tmp_path / "s").exists()
     read, original = list[Path](), readers.each_table
     monkeypatch.setattr(readers, "each_table", lambda path, *more: read.append(path) or original(path, *more))
@@ -172,7 +172,7 @@ def test_other_sources_begin_anew(tmp_path: Path) -> None:
 
     table(seed=1).to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(KeyboardInterrupt):
-        ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, told=stop)
+        ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, progress=stop)
     table(200, seed=2).to_csv(tmp_path / "a.csv", index=False)
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
     assert_same_cells(Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "a.csv"))
@@ -202,10 +202,10 @@ def test_damage_is_noticed(name: str, made: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match=rf"{name}.npy is damaged \(its checksum is wrong\): ingest the data again"):
+    with pytest.raises(InputError, match=rf"{name}.npy is damaged \(wrong checksum\): ingest the data again"):
         Observations.open(made)
     path.write_bytes(content[:-2])
-    with pytest.raises(InputError, match=rf"{name}.npy is damaged \(it has not the length it should have\)"):
+    with pytest.raises(InputError, match=rf"{name}.npy is damaged \(wrong length\)"):
         Observations.open(made, verify=False)
     path.unlink()
     with pytest.raises(InputError, match=f"{name}.npy is missing"):
@@ -224,11 +224,11 @@ def test_what_is_no_store(made: Path, tmp_path: Path) -> None:
     (made / "store.json").write_text(json.dumps({**told, "format": 99}))
     with pytest.raises(InputError, match="store of format 99, and this version of accams reads format 1"):
         Observations.open(made)
-    with pytest.raises(InputError, match=r"is not a store of accams: it has no store.json"):
+    with pytest.raises(InputError, match=r"is not an accams store \(it has no store.json\): create one"):
         Observations.open(tmp_path)
-    with pytest.raises(MissingDataError, match=r"there is no store .*nowhere: make one with accams ingest"):
+    with pytest.raises(MissingDataError, match=r"there is no store .*nowhere: create one with accams ingest"):
         Observations.open(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="s is there already: remove it, or name another"):
+    with pytest.raises(InputError, match="s already exists: remove it, or choose another path"):
         ingest([tmp_path / "a.csv"], made, NAMES)
     with pytest.raises(InputError, match="at least 256 MiB"):
         ingest([tmp_path / "a.csv"], tmp_path / "other", NAMES, memory=1000)
@@ -241,14 +241,14 @@ def test_bad_sources(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match="there is no file"):
         ingest([tmp_path / "none.csv"], tmp_path / "s", NAMES)
     np.save(tmp_path / "m.npy", np.ones((2, 2)))
-    with pytest.raises(InputError, match="a store is made of text or Parquet, not of a matrix"):
+    with pytest.raises(InputError, match="a store is made from text or Parquet files, not from a matrix"):
         ingest([tmp_path / "m.npy"], tmp_path / "s", NAMES)
     assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "m.npy"}
     with pytest.raises(InputError, match="duplicates must be 'error', 'mean', 'last' or 'sum', not 'first'"):
         ingest([tmp_path / "bad.csv"], tmp_path / "s", NAMES, "first")
 
 
-# -- what is unusual in tables ------------------------------------------------------------------------------------
+# -- unusual tables ------------------------------------------------------------------------------------
 
 
 def same_as_from_file(source: Path, store_path: Path, names: dict[str, str | None] = NAMES) -> Observations:
@@ -312,20 +312,20 @@ def test_files_of_different_kinds(tmp_path: Path) -> None:
     assert np.array_equal(np.sort(found.times), np.sort(times))  # type: ignore[arg-type]
     dates = other.assign(time=pd.to_datetime(other["time"], unit="s"))
     dates.to_csv(tmp_path / "c.csv", index=False)
-    with pytest.raises(InputError, match=r"c.csv: its times are of another kind"):
+    with pytest.raises(InputError, match=r"c.csv: its times differ in type"):
         ingest([tmp_path / "a.parquet", tmp_path / "c.csv"], tmp_path / "t", NAMES)
 
 
 @pytest.mark.parametrize("ids", [[1.5, 2.5], ["a", 1], [pd.Timestamp("2020-01-01").date()] * 1 + ["b"]])
 def test_ids_that_a_store_cannot_hold(ids: list[Any], tmp_path: Path) -> None:
     frame = pd.DataFrame({"user": pd.Series(ids, dtype=object), "item": [1, 2], "rating": [1.0, 2.0]})
-    with pytest.raises(InputError, match="a store takes ids that are whole numbers or text"):
+    with pytest.raises(InputError, match="ids in a store must be integers or text"):
         Observations.from_frame(frame).to_store(tmp_path / "s")
     assert not list(tmp_path.iterdir())
 
 
 def test_two_at_once(tmp_path: Path) -> None:
-    """The second is refused, and the first one's work stays."""
+    """The second run is refused, and the results of the first remain."""
     table().to_csv(tmp_path / "a.csv", index=False)
     database = str(tmp_path / "s.partial" / "work.duckdb")
     command = f"import duckdb, time; held = duckdb.connect({database!r}); print(1, flush=True)"
@@ -347,23 +347,23 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "a.csv", index=False)
     (tmp_path / "s.partial").mkdir()
     (tmp_path / "s.partial" / "mine.txt").write_text("dear diary")
-    with pytest.raises(InputError, match=r"s.partial is in the way"):
+    with pytest.raises(InputError, match=r"s.partial already exists: remove it"):
         ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
     assert (tmp_path / "s.partial" / "mine.txt").is_file()
     (tmp_path / "s.partial" / "mine.txt").unlink()
-    duckdb.connect(str(tmp_path / "s.partial" / "work.duckdb")).close()  # stopped at once, with half an order
+    duckdb.connect(str(tmp_path / "s.partial" / "work.duckdb")).close()  # stopped at once, with incomplete arguments
     (tmp_path / "s.partial" / "asked.json").write_text('{"fi')
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
 
 
 def test_a_full_disk_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not the table that is at fault."""
+    """The table itself is valid."""
 
     def full(self: Any, *args: Any) -> Any:
         raise duckdb.IOException("IO Error: No space left on device")
 
     table().to_csv(tmp_path / "a.csv", index=False)
-    monkeypatch.setattr(ingesting._Work, "_agreed", full)
+    monkeypatch.setattr(ingesting._StoreBuilder, "_common_types", full)
     with pytest.raises(InputError, match=r"s cannot be written \(.*No space left on device\).*free some space"):
         ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]

@@ -1,4 +1,4 @@
-"""Names for ids."""
+"""Titles of ids."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_packed_and_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,title\n100,Heat\n200,Fly\n", "does not match the model: no column of it has ids such as 1"),
-        ("id,year\n1,1995\n2,1996\n", "no column of names beside the ids: call it title"),
+        ("id,title\n100,Heat\n200,Fly\n", "does not match the model: no column has ids such as 1"),
+        ("id,year\n1,1995\n2,1996\n", "no text column beside the ids: name the column of titles title"),
         ("", "empty"),
         ("one\ntwo\n", "one cell only"),
     ],
@@ -76,7 +76,7 @@ def test_lists_in_parquet_and_numbers_for_text(tmp_path):
 
 def test_what_is_no_table(tmp_path):
     np.savez(tmp_path / "m.npz", a=np.ones(3))
-    with pytest.raises(InputError, match="no table of titles"):
+    with pytest.raises(InputError, match="not a table of titles"):
         read_titles(tmp_path / "m.npz", NUMBERS)
     pd.DataFrame({"id": [1, 2], "title": ["Heat", "Fly"]}).to_parquet(tmp_path / "m.parquet")
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "m.parquet").read_bytes()[:300] + b"PAR1")

@@ -27,11 +27,11 @@ def ingest_files(
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("ingesting", total=1.0)
 
-        def report(what: str, share: float) -> None:
+        def show(what: str, share: float) -> None:
             progress.update(task, description=what, completed=share)
 
         blanks = build.blank_weight(zeros, zero_weight)
-        ingest(_expanded(sources), output, names, duplicates, blanks, memory=memory, told=report)
+        ingest(_expanded(sources), output, names, duplicates, blanks, memory=memory, progress=show)
     size = sum(each.stat().st_size for each in output.iterdir())
     found = Observations.open(output, verify=False)
     Console().print(f"{found}\n{output} ({bytes_text(size)}) in {perf_counter() - began:.1f} s", highlight=False)

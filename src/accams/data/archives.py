@@ -1,4 +1,4 @@
-"""From a path as a person types it to a plain file: found, unpacked, and known by its content."""
+"""Resolve a path to a plain data file: find it, unpack it, and detect its format by content."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ FOREIGN = {
     b"\xff\xd8\xff": "a JPEG image",
     b"GIF8": "a GIF image",
     b"%PDF": "a PDF document",
-    b"\x80\x02": "a Python pickle",
-    b"\x80\x03": "a Python pickle",
-    b"\x80\x04": "a Python pickle",
-    b"\x80\x05": "a Python pickle",
+    **{b"\x80" + bytes([protocol]): "a Python pickle" for protocol in (2, 3, 4, 5)},
     b"\x89HDF": "an HDF5 file",
     b"SQLite format 3": "an SQLite database",
     b"ARROW1": "an Arrow file",
@@ -44,7 +41,7 @@ DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, OSError
 
 @dataclass(frozen=True)
 class DataFile:
-    """A plain file: where it is, what to call it in messages, its format, and a folder for scratch files."""
+    """A plain file: its path, its name in messages, its format, and a folder for scratch files."""
 
     path: Path
     name: str
@@ -54,24 +51,24 @@ class DataFile:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[DataFile]:
-    """Find `path` and unpack it if need be; what was unpacked is removed afterwards.
+    """Find `path` and unpack it into a temporary folder if necessary.
 
-    The format (``"text"``, ``"parquet"``, ``"npz"`` or ``"npy"``) is told by the content.
+    The format (``"text"``, ``"parquet"``, ``"npz"`` or ``"npy"``) is detected by content.
     """
-    found, member = _find(path)
-    name = found.name if member is None else f"{found.name}/{member}"
+    outer, member = _find(path)
+    name = outer.name if member is None else f"{outer.name}/{member}"
     with tempfile.TemporaryDirectory(prefix="accams-") as folder:
         scratch = Path(folder)
-        with telling(name):
-            plain, chosen = _unpack(found, member, name, scratch)
-            name = f"{found.name}/{chosen}" if chosen else name
+        with clear_errors(name):
+            plain, chosen = _unpack(outer, member, name, scratch)
+            name = f"{outer.name}/{chosen}" if chosen else name
             file = DataFile(plain.absolute(), name, _format(plain, name), scratch)
         yield file
 
 
 @contextmanager
-def telling(name: str, damage: tuple[type[Exception], ...] = DAMAGE) -> Iterator[None]:
-    """Say in one sentence what is wrong with a file that cannot be read."""
+def clear_errors(name: str, damage: tuple[type[Exception], ...] = DAMAGE) -> Iterator[None]:
+    """Turn errors of reading a damaged or protected file into an InputError that names it."""
     try:
         yield
     except AccamsError:
@@ -79,17 +76,17 @@ def telling(name: str, damage: tuple[type[Exception], ...] = DAMAGE) -> Iterator
     except PermissionError as error:
         raise InputError(f"{name} cannot be opened: permission denied ({error.filename})") from None
     except damage:
-        raise InputError(f"{name} is damaged or cut off: get it again") from None
+        raise InputError(f"{name} is damaged or truncated: download it again") from None
 
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
-    """The first bytes of a file."""
+    """Return the first bytes of a file."""
     with path.open("rb") as file:
         return file.read(size)
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """A zip archive; says so if it is none."""
+    """Open a zip archive."""
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile:
@@ -97,12 +94,12 @@ def open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _find(path: Path) -> tuple[Path, str | None]:
-    """The file itself, and the member when the path goes on inside an archive."""
+    """Return the file, and the member if the path continues inside an archive."""
     path = path.expanduser()
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.is_file() and _is_data(p.name))[:5]
         shown = f": {_listed(inside)}" if inside else ""
-        raise InputError(f"{path} is a folder; name a file in it{shown}")
+        raise InputError(f"{path} is a folder; pass the path of a file in it{shown}")
     if path.is_file():
         return path, None
     if path.exists():
@@ -116,7 +113,7 @@ def _find(path: Path) -> tuple[Path, str | None]:
 
 
 def _nearby(path: Path) -> str:
-    """What the folder has that is called nearly so."""
+    """Suggest files of the folder with similar names."""
     if not path.parent.is_dir():
         return f": there is no folder {path.parent}"
     near = _close(path.name, [p.name for p in path.parent.iterdir()])
@@ -129,7 +126,7 @@ def _close(name: str, others: Sequence[str]) -> list[str]:
 
 
 def _unpack(path: Path, member: str | None, name: str, scratch: Path) -> tuple[Path, str]:
-    """The plain file below `path`, and the member that it was in an archive (empty if there is none)."""
+    """Unpack nested archives; return the plain file and the archive member it was (empty if none)."""
     chosen = ""
     for depth in range(4):
         start = head(path, 4)
@@ -150,7 +147,7 @@ def _unpack(path: Path, member: str | None, name: str, scratch: Path) -> tuple[P
 
 
 def _copy(packed: IO[bytes] | gzip.GzipFile, target: Path, name: str) -> None:
-    """Unpack a stream to a file."""
+    """Copy a stream to a file."""
     with target.open("wb") as out:
         while block := packed.read(1 << 20):
             try:
@@ -163,21 +160,21 @@ def _member(archive: zipfile.ZipFile, member: str, name: str) -> IO[bytes]:
     try:
         return archive.open(member)
     except (RuntimeError, NotImplementedError):
-        raise InputError(f"{name}: {member} is encrypted or packed in an unusual way; unpack it by hand") from None
+        raise InputError(f"{name}: {member} is encrypted or uses an unsupported compression; unpack it first") from None
 
 
 def _named(archive: zipfile.ZipFile, member: str, name: str) -> str:
-    """The member that was asked for."""
+    """Check that the archive has the requested member."""
     members = _members(archive)
     if member in members:
         return member
     near = _close(member, members)
     hint = f"did you mean {_listed(near)}?" if near else f"it holds {_listed(members)}"
-    raise MissingDataError(f"{name}: there is no such member in the archive; {hint}")
+    raise MissingDataError(f"{name}: no such member in the archive; {hint}")
 
 
 def _ratings(archive: zipfile.ZipFile, name: str) -> str:
-    """The member that is obviously the ratings."""
+    """Choose the member with the ratings, if that is unambiguous."""
     members = _members(archive)
     if any(member == "[Content_Types].xml" for member in members):
         raise InputError(f"{name} is an Office document; save the sheet as CSV")
@@ -190,12 +187,12 @@ def _ratings(archive: zipfile.ZipFile, name: str) -> str:
     if not data:
         raise InputError(f"{name} holds no data file (CSV, TSV, .dat, Parquet, NPZ), only {_listed(members)}")
     raise InputError(
-        f"cannot tell which member of {name} holds the ratings: {_listed(data)}; name it, as in '{name}/{data[0]}'"
+        f"cannot tell which member of {name} holds the ratings: {_listed(data)}; pass a path such as '{name}/{data[0]}'"
     )
 
 
 def _members(archive: zipfile.ZipFile) -> list[str]:
-    """Files in an archive, without what operating systems leave there."""
+    """List the files in an archive, without hidden and macOS metadata files."""
     names = [info.filename for info in archive.infolist() if not info.is_dir()]
     return [n for n in names if not n.startswith("__MACOSX/") and not PurePosixPath(n).name.startswith(".")]
 
@@ -217,7 +214,7 @@ def _is_npz(path: Path) -> bool:
 
 
 def _format(path: Path, name: str) -> str:
-    """The format by content; what is certainly no table is refused here."""
+    """Detect the format by content; raise for files that are certainly not tables."""
     start = head(path)
     if not start:
         raise InputError(f"{name} is empty")
@@ -227,11 +224,11 @@ def _format(path: Path, name: str) -> str:
     suffix = PurePosixPath(name.lower().removesuffix(".gz")).suffix
     for suffixes, what in (((".parquet", ".pq"), "a Parquet file"), ((".npz", ".npy"), "a NumPy file")):
         if suffix in suffixes:
-            raise InputError(f"{name} is not {what}, or it is damaged: get it again")
+            raise InputError(f"{name} is not {what}, or it is damaged: download it again")
     looks = next((words for magic, words in FOREIGN.items() if start.lower().startswith(magic.lower())), None)
-    looks = "a tar archive: unpack it and name the file" if start[257:262] == b"ustar" else looks
+    looks = "a tar archive: unpack it and pass the path of the file" if start[257:262] == b"ustar" else looks
     if looks is not None or _is_binary(start):
-        raise InputError(f"{name} is not a table of text; it looks like {looks or 'a binary file'}")
+        raise InputError(f"{name} is not a text table; it looks like {looks or 'a binary file'}")
     return "text"
 
 

@@ -1,4 +1,4 @@
-"""From entries, tables and matrices to the arrays of `Observations`: checked, sorted, in narrow types."""
+"""Validate and sort entries, tables and matrices into the arrays of `Observations`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accams.data import transpose
+from accams.data.columns import Columns, as_table
 from accams.data.ids import Index
 from accams.data.weights import to_ticks, weight_step
 from accams.errors import InputError
@@ -22,7 +22,7 @@ def from_entries(
     times: ArrayLike | None, duplicates: str, blanks: float | None, row_index: Index | None = None,
     col_index: Index | None = None,
 ) -> Fields:  # fmt: skip
-    """Fields of `Observations` from positions and values in any order."""
+    """Return the fields of `Observations` for positions and values in any order."""
     i, j = _positions(rows, "row"), _positions(cols, "column")
     x = numbers(values, "value")
     w = None if weights is None else numbers(weights, "weight")
@@ -66,25 +66,25 @@ def from_entries(
     }
 
 
-def check_duplicates(how: str) -> None:
-    """Whether this is something that can be done with pairs that come twice."""
-    if how not in ("error", "mean", "last", "sum"):
-        raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {how!r}")
+def check_duplicates(duplicates: str) -> None:
+    """Validate the parameter `duplicates`."""
+    if duplicates not in ("error", "mean", "last", "sum"):
+        raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
 
 
 def without_duplicates(
     i: Any, j: Any, x: Any, w: Any, t: Any, duplicates: str, row_index: Index, col_index: Index
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Entries that are sorted by row and column, each pair once."""
+    """Merge duplicate pairs of entries sorted by row and column, or raise if there are any."""
     again = np.flatnonzero((i[1:] == i[:-1]) & (j[1:] == j[:-1])) + 1
     if len(again) == 0:
         return i, j, x, w, t
     if duplicates == "error":
         p = again[0]
         raise InputError(
-            f"row {_id_at(row_index, i[p])} and column {_id_at(col_index, j[p])} come together more than once "
-            f"(values {x[p - 1]:g} and {x[p]:g}; {len(again):,} such pairs): "
-            "pass duplicates='mean', 'last' or 'sum'"
+            f"row {_id_at(row_index, i[p])} and column {_id_at(col_index, j[p])} occur together more than once "
+            f"(values {x[p - 1]:g} and {x[p]:g}; {len(again):,} duplicates in all); "
+            "pass duplicates='mean', 'last' or 'sum' to Observations.from_frame, from_file or from_coo"
         )
     return _merge(i, j, x, w, t, again, duplicates)
 
@@ -93,45 +93,22 @@ def from_table(
     frame: Any, row: str | None, col: str | None, value: str | None, weight: str | None, time: str | None,
     duplicates: str, blanks: float | None,
 ) -> Fields:  # fmt: skip
-    """Fields of `Observations` from a DataFrame of any library, one observation a line."""
-    import narwhals.stable.v1 as nw
-    from narwhals.exceptions import DuplicateError
-
-    from accams.data.columns import Columns
-
-    try:
-        table = nw.from_native(frame, eager_only=True)
-    except TypeError:
-        raise InputError(
-            f"from_frame takes a DataFrame (pandas, polars, pyarrow, ...), not {type(frame).__name__}"
-        ) from None
-    except DuplicateError as error:
-        raise InputError(f"column names must differ: {' '.join(str(error).split())}") from None
+    """Return the fields of `Observations` for a DataFrame of any library, one observation per line."""
+    table = as_table(frame)
     native = {str(name): name for name in table.columns}
     names = Columns.choose(list(native), row, col, value, weight, time, need_value=blanks is None)
     column = {key: table.get_column(native[name]).to_numpy() for key, name in names.used().items()}
     row_index, i = Index.of(column["row"], names.row)
     col_index, j = Index.of(column["col"], names.col)
     x = numbers(column["value"], names.value) if names.value else np.ones(len(i))
-    weights = column.get("weight")
-    return from_entries(
-        i,
-        j,
-        x,
-        (len(row_index), len(col_index)),
-        weights,
-        column.get("time"),
-        duplicates,
-        blanks,
-        row_index,
-        col_index,
-    )
+    more = column.get("weight"), column.get("time"), duplicates, blanks, row_index, col_index
+    return from_entries(i, j, x, (len(row_index), len(col_index)), *more)
 
 
 def from_array(
     matrix: ArrayLike, weights: ArrayLike | None, row_ids: ArrayLike | None, col_ids: ArrayLike | None
 ) -> Fields:
-    """Fields of `Observations` from a two-dimensional array with NaN for missing."""
+    """Return the fields of `Observations` for a two-dimensional array in which NaN is missing."""
     if hasattr(matrix, "tocoo"):
         raise InputError("from_dense takes a dense array; for a scipy sparse matrix use from_sparse")
     if isinstance(matrix, np.ma.MaskedArray):
@@ -139,7 +116,7 @@ def from_array(
     try:
         array = np.asarray(matrix)
     except ValueError:
-        raise InputError("from_dense takes a two-dimensional array, but the rows are not equally long") from None
+        raise InputError("from_dense takes a two-dimensional array, but the rows differ in length") from None
     if array.dtype.kind not in "fiub":
         array = numbers(array.ravel(), "value", missing=True).reshape(array.shape)
     if array.ndim != 2:
@@ -149,24 +126,24 @@ def from_array(
         )
     if array.size == 0:
         raise InputError(f"there are no observations: the array has shape {array.shape}")
-    seen = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(array.shape, dtype=bool)
-    if not seen.any():
+    observed = ~np.isnan(array) if array.dtype.kind == "f" else np.ones(array.shape, dtype=bool)
+    if not observed.any():
         raise InputError("there are no observations: every cell is NaN")
-    i, j = np.nonzero(seen)
+    i, j = np.nonzero(observed)
     w = None
     if weights is not None:
         w = numbers(np.asarray(weights).ravel(), "weight").reshape(np.shape(weights))
         if w.shape != array.shape:
             raise InputError(f"weights have shape {w.shape} but the matrix has {array.shape}")
-        w = w[seen]
+        w = w[observed]
     indices = _axis_indices(array.shape, row_ids, col_ids)
-    return from_entries(i, j, array[seen], array.shape, w, None, "error", None, *indices)
+    return from_entries(i, j, array[observed], array.shape, w, None, "error", None, *indices)
 
 
 def from_scipy(
     matrix: Any, blanks: float | None, weights: Any, row_ids: ArrayLike | None, col_ids: ArrayLike | None
 ) -> Fields:
-    """Fields of `Observations` from a scipy sparse matrix or array."""
+    """Return the fields of `Observations` for a scipy sparse matrix or array."""
     from scipy import sparse
 
     if not sparse.issparse(matrix):
@@ -177,8 +154,8 @@ def from_scipy(
     w = None
     if weights is not None:
         given, pattern = sparse.csr_array(weights, copy=True), sparse.csr_array(matrix, copy=True)
-        for each in (given, pattern):
-            each.sum_duplicates()
+        given.sum_duplicates()
+        pattern.sum_duplicates()
         same = given.shape == pattern.shape and np.array_equal(given.indptr, pattern.indptr)
         if not same or not np.array_equal(given.indices, pattern.indices):
             raise InputError("weights must store exactly the cells that the matrix stores")
@@ -188,37 +165,28 @@ def from_scipy(
 
 
 def blank_weight(zeros: str, zero_weight: float) -> float | None:
-    """The weight of a blank cell, None where blanks are missing."""
+    """Return the weight of a blank cell, or None where blanks are missing."""
     if zeros not in ("missing", "observed"):
         raise InputError(f"zeros must be 'missing' or 'observed', not {zeros!r}")
     if zeros == "missing":
         return None
     if not isinstance(zero_weight, Real) or not (np.isfinite(zero_weight) and zero_weight > 0):
-        raise InputError(
-            f"zero_weight must be positive, not {zero_weight!r}; blanks without weight are zeros='missing'"
-        )
+        raise InputError(f"zero_weight must be positive, not {zero_weight!r}; to ignore blanks pass zeros='missing'")
     return float(zero_weight)
 
 
-def column_order(
-    row_starts: NDArray[np.int64], cols: NDArray[Any], shape: tuple[int, int]
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Starts and rows of the same entries sorted by column."""
-    return transpose.column_order(row_starts, cols, shape[1], index_type(shape[0]))
-
-
 def index_type(size: int) -> type[np.unsignedinteger[Any]]:
-    """The narrowest index type for positions below `size`."""
+    """Return the narrowest index type for positions below `size`."""
     return np.uint16 if size <= 2**16 else np.uint32 if size <= 2**32 else np.uint64
 
 
 def narrow(x: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
-    """`x` in the narrowest float type whose rounding is below the grid that fitting uses (2^-22 of the range)."""
+    """Cast to the narrowest float type whose rounding is below the grid of fitting (2^-22 of the range)."""
     return x.astype(narrowest(lambda: [x]), copy=False)
 
 
 def narrowest(pieces: Callable[[], Iterable[NDArray[np.float64]]]) -> type[np.floating[Any]]:
-    """The type of `narrow` for a vector that comes in pieces, as often as they are asked for."""
+    """Return the type of `narrow` for a vector in pieces; `pieces` is called once per pass."""
     low, high = np.inf, -np.inf
     for x in pieces():
         low, high = min(low, float(x.min())), max(high, float(x.max()))
@@ -236,7 +204,7 @@ def _is_within(x: NDArray[np.float64], dtype: type[np.floating[Any]], most: floa
 
 
 def numbers(raw: ArrayLike, name: str, missing: bool = False) -> NDArray[np.float64]:
-    """`raw` as double precision; says which entry is not a number."""
+    """Convert to double precision; the error names the first entry that is not a number."""
     array = np.asarray(raw)
     if array.dtype.kind in "fiub":
         return array.astype(np.float64)
@@ -262,13 +230,13 @@ def numbers(raw: ArrayLike, name: str, missing: bool = False) -> NDArray[np.floa
 def _positions(raw: ArrayLike, name: str) -> NDArray[Any]:
     array = np.asarray(raw)
     if array.ndim != 1:
-        raise InputError(f"{name} positions must form one column, not an array of shape {array.shape}")
+        raise InputError(f"{name} positions must be one-dimensional, not an array of shape {array.shape}")
     if array.size and array.dtype.kind not in "iu":
         raise InputError(
-            f"{name} positions must be whole numbers from 0, not {array.dtype}; for ids of other types use from_frame"
+            f"{name} positions must be nonnegative integers, not {array.dtype}; for ids of other types use from_frame"
         )
     if array.size and int(array.min()) < 0:
-        raise InputError(f"{name} positions start at 0, but {int(array.min())} is among them")
+        raise InputError(f"{name} positions must be nonnegative, not {int(array.min())}")
     return array if array.dtype != np.uint64 else array.astype(np.int64)
 
 
@@ -282,18 +250,18 @@ def _check_values(
     bad = ~np.isfinite(x)
     if bad.any():
         p = int(np.argmax(bad))
-        what = "is missing (NaN): leave it out" if np.isnan(x[p]) else f"is {x[p]}: values must be finite"
+        what = "is missing (NaN): remove the entry" if np.isnan(x[p]) else f"is {x[p]}: values must be finite"
         row = f"position {i[p]}" if row_index is None else _id_at(row_index, int(i[p]))
         col = f"position {j[p]}" if col_index is None else _id_at(col_index, int(j[p]))
         raise InputError(f"the value at row {row}, column {col} {what}")
 
 
 def check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """Entries without those of weight 0."""
+    """Validate weights, and drop entries of weight 0."""
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         p = int(np.argmax(bad))
-        raise InputError(f"entry {p}: weight {w[p]} must be finite and not negative")
+        raise InputError(f"entry {p}: weight {w[p]} must be finite and nonnegative")
     keep = w > 0
     if keep.all():
         return i, j, x, w, t
@@ -301,32 +269,26 @@ def check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tup
 
 
 def _shape(
-    shape: tuple[int, int] | None,
-    i: NDArray[Any],
-    j: NDArray[Any],
-    row_index: Index | None,
-    col_index: Index | None,
+    shape: tuple[int, int] | None, i: NDArray[Any], j: NDArray[Any], row_index: Index | None, col_index: Index | None
 ) -> tuple[int, int]:
     needed = int(i.max()) + 1, int(j.max()) + 1
     if shape is None:
-        shape = (
-            len(row_index) if row_index is not None else needed[0],
-            len(col_index) if col_index is not None else needed[1],
-        )
+        sizes = [size if ids is None else len(ids) for size, ids in zip(needed, (row_index, col_index), strict=True)]
+        shape = sizes[0], sizes[1]
     m, n = int(shape[0]), int(shape[1])
     for size, index, name in ((m, row_index, "row"), (n, col_index, "column")):
         if index is not None and len(index) != size:
             raise InputError(f"there are {len(index)} {name} ids for {size} {name}s")
     if needed[0] > m or needed[1] > n:
         raise InputError(
-            f"the shape is {m} x {n} but row position {needed[0] - 1} and column position {needed[1] - 1} come up: "
+            f"the shape is {m} x {n}, but row position {needed[0] - 1} and column position {needed[1] - 1} occur: "
             "did you swap rows and columns?"
         )
     return m, n
 
 
 def _row_order(i: NDArray[Any], j: NDArray[Any], shape: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Starts of the rows and the stable order of the entries by (row, column)."""
+    """Return the starts of the rows and the stable order of the entries by (row, column)."""
     from accams.kernels import order as kernels
 
     row_starts = _starts(i, shape[0])

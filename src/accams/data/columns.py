@@ -1,10 +1,11 @@
-"""Which column of a table holds what."""
+"""Recognise the columns of a table: row ids, column ids, values, weights, times."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from accams.errors import InputError
 
@@ -18,25 +19,14 @@ COL_NAMES = tuple(
     + ["show", "showid", "game", "gameid", "business", "businessid", "col", "cols", "column", "columns", "colid", "j"]
 )
 VALUE_NAMES = (
-    "rating",
-    "ratings",
-    "score",
-    "scores",
-    "value",
-    "values",
-    "stars",
-    "overall",
-    "count",
-    "plays",
-    "listens",
-    "x",
-)
+    "rating", "ratings", "score", "scores", "value", "values", "stars", "overall", "count", "plays", "listens", "x",
+)  # fmt: skip
 TIME_NAMES = ("timestamp", "time", "date", "datetime", "ts", "unixreviewtime")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns that hold rows, columns, values, weights and times (None where there is none)."""
+    """Names of the columns that hold row ids, column ids, values, weights and times (None if absent)."""
 
     row: str
     col: str
@@ -49,7 +39,7 @@ class Columns:
         cls, names: Sequence[str], row: str | None, col: str | None, value: str | None, weight: str | None = None,
         time: str | None = None, *, need_value: bool = True,
     ) -> Columns:  # fmt: skip
-        """The columns asked for by name, the others recognised by their usual names.
+        """Take columns by the names passed, and recognise the others by common names.
 
         Examples
         --------
@@ -57,50 +47,54 @@ class Columns:
         Columns(row='userId', col='movieId', value='rating', weight=None, time='timestamp')
         """
         names = [str(name) for name in names]
-        for asked in (row, col, value, weight, time):
-            if asked is not None and asked not in names:
-                raise InputError(f"there is no column {asked!r}; the columns are {_listed(names)}")
-        given = [asked for asked in (row, col, value, weight, time) if asked is not None]
-        if len(set(given)) < len(given):
-            twice = next(asked for asked in given if given.count(asked) > 1)
-            raise InputError(f"column {twice!r} is named for two purposes; each needs a column of its own")
+        given = [name for name in (row, col, value, weight, time) if name is not None]
+        for name in given:
+            if name not in names:
+                raise InputError(f"there is no column {name!r}; the columns are {_listed(names)}")
+        for name in given:
+            if given.count(name) > 1:
+                raise InputError(f"column {name!r} is passed for two parameters; each needs a column of its own")
         if row is not None and col is not None and _plain(row) in COL_NAMES and _plain(col) in ROW_NAMES:
             raise InputError(
                 f"row={row!r} looks like items and col={col!r} like users: "
                 "swap them (rows are users, columns are items)"
             )
-        taken = {row, col, value, weight, time}
-        free = [name for name in names if name not in taken]
+        free = [name for name in names if name not in given]
         row = row or _recognise(free, ROW_NAMES)
         col = col or _recognise(free, COL_NAMES)
         value = value or _recognise(free, VALUE_NAMES)
         time = time or _recognise(free, TIME_NAMES)
-        missing = [
-            argument
-            for argument, found in (("row", row), ("col", col), ("value", value))
-            if found is None and (need_value or argument != "value")
-        ]
+        needed = {"row": row, "col": col} | ({"value": value} if need_value else {})
+        missing = [argument for argument, name in needed.items() if name is None]
         if row is None or col is None or missing:
             asks = ", ".join(f"{argument}='...'" for argument in missing)
             raise InputError(
-                f"cannot tell which column holds the {_role(missing[0])}; the columns are {_listed(names)}: pass {asks}"
+                f"cannot tell which column holds the {_role(missing[0])}; the columns are {_listed(names)}; "
+                f"pass {asks} to Observations.from_frame or from_file"
             )
         return cls(row, col, value, weight, time)
 
     def used(self) -> dict[str, str]:
-        """Role to column name, for those that are there."""
-        roles = {
-            "row": self.row,
-            "col": self.col,
-            "value": self.value,
-            "weight": self.weight,
-            "time": self.time,
-        }
-        return {role: name for role, name in roles.items() if name is not None}
+        """Return the column name of each role that is present."""
+        return {role: name for role, name in vars(self).items() if name is not None}
+
+
+def as_table(frame: Any) -> Any:
+    """Wrap a DataFrame of any library with narwhals; one that is wrapped already is returned as it is."""
+    import narwhals.stable.v1 as nw
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError:
+        lazy = "; collect it first" if hasattr(frame, "collect") else ""
+        raise InputError(f"{type(frame).__name__} is not a DataFrame of pandas, polars or pyarrow{lazy}") from None
+    except DuplicateError as error:
+        raise InputError(f"column names must differ: {' '.join(str(error).split())}") from None
 
 
 def recognised(names: Sequence[str]) -> bool:
-    """Whether a table with these columns is a table of observations rather than a matrix."""
+    """Return whether these are the columns of a table of observations rather than of a matrix."""
     plain = {_plain(str(name)) for name in names}
     return bool(plain & set(ROW_NAMES)) and bool(plain & set(COL_NAMES))
 

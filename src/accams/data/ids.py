@@ -1,4 +1,4 @@
-"""Raw ids of rows and columns, of any type, and their positions."""
+"""Map raw ids of rows and columns, of any type, to positions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ INT64 = np.iinfo(np.int64)
 
 
 class Index:
-    """The ids of one axis in order, and the way back from an id to its position.
+    """Ids of one axis in order of their positions, with lookup of the position of an id.
 
     Parameters
     ----------
     ids : array or None
-        Distinct ids, position by position; None if the positions 0 .. size-1 are the ids.
+        Distinct ids, in order of their positions; None if the ids are 0 .. size - 1.
     size : int, optional
-        Needed when `ids` is None.
+        Required if `ids` is None.
 
     Examples
     --------
@@ -42,14 +42,14 @@ class Index:
 
     @classmethod
     def of(cls, raw: ArrayLike, name: str = "id") -> tuple[Index, Positions]:
-        """Collect the distinct ids of `raw` (sorted where they can be) and the position of each entry."""
+        """Return the index of the distinct ids of `raw` (sorted if comparable) and the position of each entry."""
         array = as_id_array(raw, name)
         if array.dtype.kind in "iu" and array.size:
             ids, positions = _distinct_integers(array)
         else:
             try:
                 ids, positions = np.unique(array, return_inverse=True)
-            except TypeError:  # ids of mixed types have no order: keep that of first appearance
+            except TypeError:  # mixed types cannot be sorted: order of first appearance
                 table: dict[Any, int] = {}
                 positions = np.array([table.setdefault(x, len(table)) for x in array.tolist()], dtype=np.int64)
                 ids = _object_array(list(table))
@@ -57,43 +57,40 @@ class Index:
 
     @property
     def is_positional(self) -> bool:
-        """Whether the ids are simply the positions 0 .. size-1."""
+        """Whether the ids are the positions 0 .. size - 1."""
         return self._ids is None
 
     @cached_property
     def ids(self) -> NDArray[Any]:
-        """All ids, position by position."""
+        """All ids, in order of their positions."""
         return np.arange(self.size) if self._ids is None else self._ids
 
     def positions(self, raw: ArrayLike) -> Positions:
-        """The position of each id of `raw`, -1 where it is not known."""
-        array = np.asarray(raw) if not _changes(raw) else _object_array(list(raw))  # type: ignore[arg-type]
-        if array.ndim == 0:
-            array = array.reshape(1)
-        array = _plain(array)
+        """Return the position of each id, -1 if unknown."""
+        array = _plain(np.atleast_1d(_asarray(raw)))
         if array.dtype.kind != "O" and self.ids.dtype.kind == "i":
             return self._integer_positions(array)
         table = self._table
         return np.array([table.get(x, -1) for x in array.tolist()], dtype=np.int64)
 
     def find(self, raw: ArrayLike) -> Positions:
-        """The same for ids as they come from elsewhere.
+        """Return the position of each id, -1 if unknown; an integer and its text ("7" and 7) are the same id.
 
-        An array that holds one text holds all as text ("7" for 7): ids that differ only in that are the same.
+        NumPy turns all elements of an array with one string into strings.
 
         Examples
         --------
         >>> Index([3, 7]).find(np.array(["7", "x"])).tolist()
         [1, -1]
         """
-        array = _object_array(list(raw)) if _changes(raw) else np.asarray(raw)  # type: ignore[arg-type]
-        found = self.positions(array)
-        new = np.flatnonzero(found < 0)
-        if len(new) and array.dtype.kind == "U":
-            found[new] = self.positions(_object_array([_number(x) for x in array[new].tolist()]))
-        elif len(new) and array.dtype.kind in "iu" and self.ids.dtype.kind == "O":
-            found[new] = self.positions(_object_array([str(x) for x in array[new].tolist()]))
-        return found
+        array = _asarray(raw)
+        positions = self.positions(array)
+        unknown = np.flatnonzero(positions < 0)
+        if len(unknown) and array.dtype.kind == "U":
+            positions[unknown] = self.positions(_object_array([_parse(x) for x in array[unknown].tolist()]))
+        elif len(unknown) and array.dtype.kind in "iu" and self.ids.dtype.kind == "O":
+            positions[unknown] = self.positions(_object_array([str(x) for x in array[unknown].tolist()]))
+        return positions
 
     def __len__(self) -> int:
         return self.size
@@ -110,8 +107,8 @@ class Index:
         if array.dtype.kind not in "if":
             return np.full(array.size, -1, dtype=np.int64)
         if self.is_positional:
-            whole = array == np.floor(array) if array.dtype.kind == "f" else np.ones(array.shape, bool)
-            known = whole & (array >= 0) & (array < self.size)
+            integral = array == np.floor(array) if array.dtype.kind == "f" else np.ones(array.shape, bool)
+            known = integral & (array >= 0) & (array < self.size)
             return np.where(known, np.where(known, array, 0).astype(np.int64), -1)
         order, sorted_ids = self._sorted
         place = np.minimum(np.searchsorted(sorted_ids, array), self.size - 1)
@@ -127,8 +124,8 @@ class Index:
         return {x: p for p, x in enumerate(self.ids.tolist())}
 
 
-class LaterIndex(Index):
-    """Ids that are read when they are first asked for: a fit has no use for them."""
+class LazyIndex(Index):
+    """Index whose ids are read on first use; fitting does not need them."""
 
     def __init__(self, read: Callable[[], NDArray[Any]], size: int) -> None:
         self._read, self.size = read, size
@@ -143,16 +140,16 @@ class LaterIndex(Index):
 
 
 def as_id_array(raw: ArrayLike, name: str = "id") -> NDArray[Any]:
-    """`raw` as a one-dimensional array of ids: int64, or objects for anything else; missing ids are refused."""
-    array = _object_array(list(raw)) if _changes(raw) else np.asarray(raw)  # type: ignore[arg-type]
+    """Convert to a one-dimensional array of ids: int64, or objects for other types; missing ids raise."""
+    array = _asarray(raw)
     if array.ndim != 1:
-        raise InputError(f"{name}s must form one column, but the array has shape {array.shape}")
+        raise InputError(f"{name}s must be one-dimensional, but the array has shape {array.shape}")
     if array.dtype.kind == "f":
         bad = ~np.isfinite(array)
         if bad.any():
             raise InputError(f"entry {int(np.argmax(bad))}: the {name} is missing")
-        whole = bool(np.all((array == np.floor(array)) & (np.abs(array) < 2.0**63)))
-        return array.astype(np.int64) if whole else array
+        integral = bool(np.all((array == np.floor(array)) & (np.abs(array) < 2.0**63)))
+        return array.astype(np.int64) if integral else array
     if array.dtype.kind in "mM" and np.isnat(array).any():
         raise InputError(f"entry {int(np.argmax(np.isnat(array)))}: the {name} is missing")
     array = _plain(array)
@@ -163,19 +160,19 @@ def as_id_array(raw: ArrayLike, name: str = "id") -> NDArray[Any]:
         for position, x in enumerate(items):
             if x is None or type(x).__name__ in ("NAType", "NaTType") or x != x:
                 raise InputError(f"entry {position}: the {name} is missing")
-        whole = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in items)
-        if whole and INT64.min <= min(items) and max(items) <= INT64.max:
+        integral = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in items)
+        if integral and INT64.min <= min(items) and max(items) <= INT64.max:
             return array.astype(np.int64)
     return array
 
 
 def example(ids: NDArray[Any]) -> str:
-    """One id, as a person would type it."""
+    """Return the repr of the first id, for messages."""
     return repr(ids[:1].tolist()[0]) if len(ids) else "none"
 
 
 def _distinct_integers(array: NDArray[Any]) -> tuple[NDArray[Any], Positions]:
-    """np.unique with inverse, in linear time where the ids are not too far apart."""
+    """Compute np.unique with inverse, in linear time if the range of the ids is small."""
     low, high = int(array.min()), int(array.max())
     if high - low > 4 * array.size + 1000:
         ids, positions = np.unique(array, return_inverse=True)
@@ -186,7 +183,7 @@ def _distinct_integers(array: NDArray[Any]) -> tuple[NDArray[Any], Positions]:
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers as int64 if they fit, dates and times as Python's own; other types as they are."""
+    """Convert integers to int64 if they fit, and dates and times to Python objects."""
     kind = array.dtype.kind
     if kind in "mM":
         days = kind == "M" and np.datetime_data(array.dtype)[0] in ("Y", "M", "W", "D")
@@ -196,11 +193,12 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.int64, copy=False) if kind in "iub" else array
 
 
-def _changes(raw: object) -> bool:
-    """Whether NumPy would change the ids of this list: all to text, or large whole numbers to floats."""
+def _asarray(raw: ArrayLike) -> NDArray[Any]:
+    """Convert to an array; of objects if NumPy would turn ids into text, or large integers into floats."""
     if not isinstance(raw, (list, tuple)):
-        return False
-    return any(isinstance(x, str) or (isinstance(x, int) and not INT64.min <= x <= INT64.max) for x in raw)
+        return np.asarray(raw)
+    changes = any(isinstance(x, str) or (isinstance(x, int) and not INT64.min <= x <= INT64.max) for x in raw)
+    return _object_array(list(raw)) if changes else np.asarray(raw)
 
 
 def _object_array(items: list[Any]) -> NDArray[Any]:
@@ -209,7 +207,7 @@ def _object_array(items: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _number(text: str) -> Any:
-    """The whole number that is written so, or the text itself."""
+def _parse(text: str) -> Any:
+    """Return the integer that the text is the canonical form of, else the text."""
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdecimal() and str(int(text)) == text else text

@@ -1,5 +1,4 @@
-"""The ratings of the Netflix Prize as they were handed out: a file for each film, or four combined ones, in a folder or
-an archive, read piece by piece."""
+"""Read the Netflix Prize ratings in chunks: one file per film or four combined ones, in a folder or an archive."""
 
 from __future__ import annotations
 
@@ -20,23 +19,23 @@ from accams.errors import AccamsError, InputError
 
 RATINGS = re.compile(r"(mv_\d+|combined_data_\d+)\.txt")
 TITLES = re.compile(r"movie_titles\.(txt|csv)")
-PACKED = "training_set.tar"  # of the files of ratings, in the original archive
-BLOCK = 1 << 23  # bytes that are parsed at once
-LONGEST = 1 << 16  # bytes in which an end of line must come
-TAIL = 1024  # zeros that a tar archive ends with
+PACKED = "training_set.tar"  # holds the files of ratings in the original archive
+BLOCK = 1 << 23  # bytes parsed at a time
+LONGEST = 1 << 16  # bytes of the longest line
+TAIL = 1024  # zero bytes at the end of a tar archive
 DAMAGE = (tarfile.TarError, RuntimeError, *archives.DAMAGE)
 FIRST = re.compile(rb"\d{1,9}:(\s|$)")
 LINE = re.compile(rb"\d{1,9}:|\d{1,9},[1-5],(19[7-9]\d|20[0-2]\d)-(0[1-9]|1[012])-(0[1-9]|[12]\d|3[01])|")
 MONTH_STARTS = np.arange("1970-01", "2030-01", dtype="M8[M]").astype("M8[D]").astype(np.int64)
-SECONDS = np.int32(86_400)  # of a day
+SECONDS = np.int32(86_400)  # per day
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
-class Lines:
-    """User, film, rating and day (since 1970) of each rating, and the film that the next lines belong to."""
+class RatingsChunk:
+    """User, film, rating and day (since 1970) of each rating, and the film of the lines that follow."""
 
     users: Ints
     films: Ints
@@ -46,42 +45,41 @@ class Lines:
 
     @property
     def times(self) -> Ints:
-        """Seconds since 1970, of the day."""
+        """Day of each rating in seconds since 1970."""
         return self.days * SECONDS
 
 
-def are_here(path: Path) -> bool:
-    """Whether this is a file, a folder or an archive with ratings of the Netflix Prize, by names and a first line."""
+def is_netflix_data(path: Path) -> bool:
+    """Return whether a file, folder or archive holds Netflix Prize ratings, by file names and a first line."""
     try:
         with closing(_files(path)) as files:
             for name, file in files:
                 if RATINGS.fullmatch(name):
                     return FIRST.match(file.read(64)) is not None
     except (AccamsError, *DAMAGE):
-        pass  # somebody else will say what is wrong with it
+        pass  # the reader reports what is wrong with it
     return False
 
 
-def lines_of(path: Path, titles: dict[int, str] | None = None) -> Iterator[Lines]:
-    """All ratings, some hundreds of thousands at a time; titles of films that are there too are added to `titles`."""
-    film, found = 0, False
-    with archives.telling(str(path), DAMAGE):
+def read_chunks(path: Path, titles: dict[int, str] | None = None) -> Iterator[RatingsChunk]:
+    """Yield all ratings, some hundreds of thousands at a time; add titles of films, if any, to `titles`."""
+    film, has_ratings = 0, False
+    with archives.clear_errors(str(path), DAMAGE):
         for name, content in _blocks(_files(path)):
             if not TITLES.fullmatch(name):
-                found, part = True, parse(content, name, film)
-                film = part.last_film
-                yield part
+                has_ratings, chunk = True, parse(content, name, film)
+                film = chunk.last_film
+                yield chunk
             elif titles is not None:
                 titles |= _titles(content)
-    if not found:
-        raise InputError(f"{path} has no mv_*.txt or combined_data_*.txt in it")
+    if not has_ratings:
+        raise InputError(f"{path} contains no mv_*.txt or combined_data_*.txt")
 
 
-def parse(content: bytes, name: str, film: int) -> Lines:
-    """The ratings in whole lines: ``film:``, then ``user,rating,year-month-day`` for each of its ratings.
+def parse(content: bytes, name: str, film: int) -> RatingsChunk:
+    """Parse complete lines: ``film:``, then ``user,rating,year-month-day`` for each of its ratings.
 
-    All but the user stands at a fixed place before the end of the line. `film` is the one that the first
-    lines belong to.
+    All but the user have a fixed distance from the end of the line. `film` is that of the first lines.
     """
     content = content.replace(b"\r", b"")
     text = np.frombuffer(content, dtype=np.uint8)
@@ -94,18 +92,18 @@ def parse(content: bytes, name: str, film: int) -> Lines:
     films = named[np.cumsum(heads)[~heads]]
     starts, ends = starts[~heads], ends[~heads]
     if len(films) and films[0] == 0:
-        raise InputError(f"{name}: a line that names a film (as in '1:') should come before the first rating")
+        raise InputError(f"{name}: a line that names a film (such as '1:') must precede the first rating")
     if not _well_formed(text, starts, ends, digits):
         raise _bad_line(content, name, film)
     months = (_digits(text, ends - 10, 4) - 1970) * 12 + _digits(text, ends - 5, 2) - 1
     days = MONTH_STARTS[months] + _digits(text, ends - 2, 2) - 1
     users = _number(text, starts, ends - 13)
     ratings = text[ends - 12] - np.uint8(ord("0"))
-    return Lines(users.astype(np.int32), films.astype(np.int32), ratings, days.astype(np.int32), int(named[-1]))
+    return RatingsChunk(users.astype(np.int32), films.astype(np.int32), ratings, days.astype(np.int32), int(named[-1]))
 
 
 def _bad_line(content: bytes, name: str, film: int) -> InputError:
-    """Says which line is wrong."""
+    """Return the error for the first malformed line."""
     for line in content.split(b"\n"):
         if not LINE.fullmatch(line):
             break
@@ -115,7 +113,7 @@ def _bad_line(content: bytes, name: str, film: int) -> InputError:
 
 
 def _well_formed(text: Bytes, starts: Ints, ends: Ints, digits: Ints) -> bool:
-    """Whether each rating has commas, hyphens and sensible numbers in their places, and digits elsewhere."""
+    """Return whether ratings have commas, hyphens and valid numbers in their places, and digits elsewhere."""
     length = ends - starts
     if len(length) and (length.min() < 14 or length.max() > 22):
         return False
@@ -132,7 +130,7 @@ def _well_formed(text: Bytes, starts: Ints, ends: Ints, digits: Ints) -> bool:
 
 
 def _number(text: Bytes, starts: Ints, ends: Ints) -> Ints:
-    """The numbers written from `starts` to `ends`."""
+    """Parse the numbers from `starts` to `ends`."""
     total = np.zeros(len(starts), dtype=np.int64)
     for place in range(int((ends - starts).max(initial=0))):
         at = ends - 1 - place
@@ -141,7 +139,7 @@ def _number(text: Bytes, starts: Ints, ends: Ints) -> Ints:
 
 
 def _digits(text: Bytes, starts: Ints, size: int) -> Ints:
-    """The numbers of `size` digits written from `starts`."""
+    """Parse the numbers of `size` digits at `starts`."""
     total = np.zeros(len(starts), dtype=np.int32)
     for place in range(size):
         total = total * 10 + text[starts + place] - ord("0")
@@ -149,13 +147,13 @@ def _digits(text: Bytes, starts: Ints, size: int) -> Ints:
 
 
 def _titles(content: bytes) -> dict[int, str]:
-    """``film,year,title``, where the title may have commas in it."""
+    """Parse lines ``film,year,title``; the title may contain commas."""
     lines = (line.split(",", 2) for line in content.decode("latin-1").split("\n") if line.strip())
     return {int(film): title.strip() for film, _, title in lines}
 
 
 def _blocks(files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[tuple[str, bytes]]:
-    """Whole lines in large pieces: many small files together, large files cut up; titles by themselves."""
+    """Yield complete lines in large blocks, of many small files or of parts of a large one; titles separately."""
     waiting: list[bytes] = []
     size, first, name = 0, "", ""
     for name, file in files:
@@ -167,12 +165,12 @@ def _blocks(files: Iterable[tuple[str, IO[bytes]]]) -> Iterator[tuple[str, bytes
             waiting.append(piece)
             size += len(piece)
             if size >= BLOCK:
-                whole, end, rest = b"".join(waiting).rpartition(b"\n")
+                complete, end, rest = b"".join(waiting).rpartition(b"\n")
                 if not end and size > LONGEST:
-                    raise InputError(f"{name} has no lines of text in it")
-                yield _range(first, last), whole + b"\n"
+                    raise InputError(f"{name} is not a text file with lines")
+                yield _range(first, last), complete + b"\n"
                 waiting, size, first = [rest], len(rest), name
-        waiting.append(b"\n")  # between two files, should the first not end in one
+        waiting.append(b"\n")  # in case the file does not end in one
     if size:
         yield _range(first, last), b"".join(waiting)
 
@@ -182,9 +180,9 @@ def _range(first: str, last: str) -> str:
 
 
 def _files(path: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
-    """The files of ratings, in order of their names, and of titles, in a folder or an archive."""
+    """Yield the files of ratings (sorted by name) and of titles in a folder or an archive."""
     if path.name in ("training_set", PACKED):
-        yield from _titles_beside(path)
+        yield from _opened(p for p in path.parent.glob("movie_titles.*") if _wanted(p.name))
     if path.is_dir():
         yield from _in_folder(path)
     elif path.suffix.lower() == ".zip":
@@ -198,32 +196,27 @@ def _files(path: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
         with gzip.open(path) if packed else path.open("rb") as file:
             yield from _in_tar(cast("IO[bytes]", file))
     elif _wanted(path.name):
-        with path.open("rb") as file:
-            yield path.name, file
+        yield from _opened([path])
     else:
         raise InputError(f"{path} is neither a folder nor an archive (.zip, .tar, .tar.gz) of Netflix ratings")
 
 
 def _in_folder(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    names = sorted(p for p in path.rglob("*.*") if _wanted(p.name) and p.is_file())
-    packed = [] if any(RATINGS.fullmatch(p.name) for p in names) else sorted(path.rglob(PACKED))[:1]
-    for each in names + packed:
-        with each.open("rb") as file:
-            if each.suffix == ".tar":
-                yield from _in_tar(file)
-            else:
-                yield each.name, file
+    paths = sorted(p for p in path.rglob("*.*") if _wanted(p.name) and p.is_file())
+    yield from _opened(paths)
+    if not any(RATINGS.fullmatch(p.name) for p in paths):
+        for _, archive in _opened(sorted(path.rglob(PACKED))[:1]):
+            yield from _in_tar(archive)
 
 
-def _titles_beside(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    for each in path.parent.glob("movie_titles.*"):
-        if _wanted(each.name):
-            with each.open("rb") as file:
-                yield each.name, file
+def _opened(paths: Iterable[Path]) -> Iterator[tuple[str, IO[bytes]]]:
+    for path in paths:
+        with path.open("rb") as file:
+            yield path.name, file
 
 
 def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
-    """In the order of the archive, which is read once from front to back, to its very end."""
+    """Yield files in the order of the archive, which is read once and to its end, to detect truncation."""
     stream = _Stream(archive)
     with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
         for item in tar:
@@ -236,11 +229,11 @@ def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
     while stream.read(BLOCK):
         pass
     if stream.last != bytes(TAIL):
-        raise tarfile.ReadError("it does not end as it should")
+        raise tarfile.ReadError("unexpected end of data")
 
 
 class _Stream:
-    """A file, and what was last read of it."""
+    """A file, and the last bytes read from it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.last = file, b""

@@ -1,4 +1,4 @@
-"""Matrices and entries in NumPy's files."""
+"""Read matrices and entries from NumPy files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accams.errors import InputError
 
 
 def read(file: DataFile, asked: dict[str, str | None], duplicates: str, blanks: float | None) -> build.Fields:
-    """Fields of `Observations` from a sparse or a dense matrix, or from arrays of rows, columns, values."""
+    """Return the fields of `Observations` for a sparse or dense matrix, or for arrays of rows, columns, values."""
     arrays = _load(file)
     if "format" in arrays and "shape" in arrays:
         _no_names(file, asked)
@@ -26,7 +26,7 @@ def read(file: DataFile, asked: dict[str, str | None], duplicates: str, blanks: 
         if blanks is not None:
             raise InputError(
                 f"{file.name} holds a dense matrix, in which every cell but NaN is observed: "
-                "leave out zeros='observed', or save a sparse matrix"
+                "do not pass zeros='observed', or save a sparse matrix"
             )
         if matrix.ndim != 2:
             raise InputError(f"{file.name} holds an array of shape {matrix.shape}; a matrix has two dimensions")
@@ -38,13 +38,13 @@ def _entries(
     file: DataFile, arrays: dict[str, NDArray[Any]], asked: dict[str, str | None], duplicates: str,
     blanks: float | None,
 ) -> build.Fields:  # fmt: skip
-    """Fields from one array for each of row, column, value and so on; positions if there is a shape too."""
+    """Return the fields for one array per role; ids are positions if there is an array ``shape``."""
     names = Columns.choose([n for n in arrays if n != "shape"], **asked, need_value=blanks is None)
     column = {role: arrays[name] for role, name in names.used().items()}
     lengths = {name: arrays[name].shape for name in names.used().values()}
     if len(set(lengths.values())) > 1 or any(array.ndim != 1 for array in column.values()):
         shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
-        raise InputError(f"{file.name}: the arrays must be columns of equal length, not {shown}")
+        raise InputError(f"{file.name}: the arrays must be one-dimensional and of equal length, not {shown}")
     values = column["value"] if "value" in column else np.ones(len(column["row"]))
     rest = (column.get("weight"), column.get("time"), duplicates, blanks)
     if "shape" in arrays:
@@ -57,7 +57,7 @@ def _entries(
 
 
 def _load(file: DataFile) -> dict[str, NDArray[Any]]:
-    """All arrays of the file by name, without ever running a pickle."""
+    """Load all arrays by name, without unpickling."""
     try:
         loaded = np.load(file.path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -66,10 +66,10 @@ def _load(file: DataFile) -> dict[str, NDArray[Any]]:
             return {name: loaded[name] for name in loaded.files}
     except MemoryError:
         raise InputError(f"{file.name} is damaged, or too large for this machine's memory") from None
-    except Exception as error:  # NumPy has no one error for a damaged file
+    except Exception as error:  # NumPy raises various errors for damaged files
         if "pickle" in str(error):
             raise InputError(f"{file.name} holds Python objects; save numbers and text only") from None
-        raise InputError(f"{file.name} is damaged or cut off: get it again") from None
+        raise InputError(f"{file.name} is damaged or truncated: download it again") from None
 
 
 def _sparse(file: DataFile) -> Any:
@@ -77,11 +77,11 @@ def _sparse(file: DataFile) -> Any:
 
     try:
         return sparse.load_npz(file.path)
-    except Exception as error:  # whatever scipy makes of other arrays than it writes
+    except Exception as error:  # scipy raises various errors for foreign files
         raise InputError(f"{file.name} is not a matrix that scipy.sparse.save_npz wrote: {error}") from None
 
 
 def _no_names(file: DataFile, asked: dict[str, str | None]) -> None:
     named = [f"{role}={name!r}" for role, name in asked.items() if name is not None]
     if named:
-        raise InputError(f"{file.name} holds a matrix, which has no columns to name: leave out {', '.join(named)}")
+        raise InputError(f"{file.name} holds a matrix, which has no named columns: do not pass {', '.join(named)}")

@@ -1,4 +1,4 @@
-"""Made-up data whose stencils are known: for tests, demonstrations and measurements of scale."""
+"""Synthetic data with known stencils, for tests, demonstrations and benchmarks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Degrees = Literal["uniform", "long-tailed"]
 
-CHUNK = 1 << 22  # entries that are drawn at once
-ROUNDS = 8  # times that repeated columns are drawn again before the rest of a row is chosen exactly
-HEAD = 0.005  # how flat the most popular columns are; smaller is steeper
+CHUNK = 1 << 22  # entries drawn at a time
+ROUNDS = 8  # rounds of redrawing repeated columns before the rest of a row is drawn exactly
+HEAD = 0.005  # flatness of the most popular columns; smaller is steeper
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class Planted:
     Attributes
     ----------
     observations : Observations
-        The entries, noise included.
-    templates, row_labels, col_labels : lists of arrays, one of each per stencil
+        Entries, noise included.
+    templates, row_labels, col_labels : list of ndarray
+        One of each per stencil.
     offset : float
     noise : float
         Standard deviation of the noise.
@@ -48,52 +49,44 @@ class Planted:
     noise: float
 
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> Floats:
-        """The cells (`rows`, `cols`) of the planted matrix, without noise."""
+        """Return the cells (`rows`, `cols`) of the planted matrix, without noise."""
         i, j = np.asarray(rows), np.asarray(cols)
         return _stencil_sum(self.templates, self.row_labels, self.col_labels, self.offset, i, j)
 
     def dense(self) -> Floats:
-        """The whole planted matrix, without noise."""
+        """Return the planted matrix, without noise."""
         m, n = self.observations.shape
         return self.predict(np.arange(m)[:, None], np.arange(n)[None, :])
 
 
 def planted_stencils(
-    shape: tuple[int, int],
-    n_stencils: int,
-    n_clusters: int | tuple[int, int],
-    *,
-    density: float = 1.0,
-    nnz: int | None = None,
-    noise: float = 0.0,
-    random_state: int | np.random.Generator | None = 0,
-    offset: float = 0.0,
-    scale: float = 1.0,
-    degrees: Degrees = "uniform",
-) -> Planted:
-    """Draw a stencil sum, observe some of its cells, add noise.
+    shape: tuple[int, int], n_stencils: int, n_clusters: int | tuple[int, int], *, density: float = 1.0,
+    nnz: int | None = None, noise: float = 0.0, random_state: int | np.random.Generator | None = 0,
+    offset: float = 0.0, scale: float = 1.0, degrees: Degrees = "uniform",
+) -> Planted:  # fmt: skip
+    """Draw a stencil sum and observe some of its cells with noise.
 
     Parameters
     ----------
     shape : (int, int)
-        Rows and columns.
+        Number of rows and columns.
     n_stencils : int
     n_clusters : int or (int, int)
-        Clusters of rows and of columns; they are of equal size, give or take one.
+        Number of row and column clusters, of equal size, give or take one.
     density : float
-        Share of the cells that are observed; 1 is all of them.
+        Share of observed cells.
     nnz : int, optional
-        How many cells are observed, instead of `density`.
+        Number of observed cells, instead of `density`.
     noise : float
         Standard deviation of the noise.
     random_state : int, Generator or None
     offset : float
     scale : float
-        Standard deviation of the template entries (they are rounded to a power-of-two grid, about 2^-12 of
-        it, so that sums of them are exact).
+        Standard deviation of the template entries, which are rounded to a power-of-two grid of about 2^-12 of
+        it, so that their sums are exact.
     degrees : {"uniform", "long-tailed"}
-        Whether all rows are equally active and all columns equally popular, or as in real ratings: log-normal
-        numbers of entries per row, and a share of each column that falls as 1 / (rank + 0.005 n).
+        Rows equally active and columns equally popular, or as in real ratings: log-normal numbers of entries per
+        row, and a share of each column proportional to 1 / (rank + 0.005 n).
 
     Returns
     -------
@@ -101,10 +94,9 @@ def planted_stencils(
 
     Notes
     -----
-    The entries are drawn a few million at a time in row order and written into the arrays of `Observations`
-    directly, so that memory stays near what the result takes (6 bytes per entry up to 65,536 columns).
-    Columns are drawn, and drawn again where a row has one twice; that is sampling without
-    replacement. What a crowded row then still lacks is chosen exactly, by sorted exponential keys.
+    Entries are drawn a few million at a time in row order directly into the arrays of `Observations`, so that
+    memory stays near the size of the result (6 bytes per entry up to 65,536 columns). Columns that repeat within a
+    row are redrawn, which is sampling without replacement; dense rows are completed by sorted exponential keys.
 
     Examples
     --------
@@ -115,11 +107,13 @@ def planted_stencils(
     >>> bool(np.all(planted.predict(rows, cols) == values))
     True
     """
-    m, n = _checked_shape(shape)
+    m, n = int(shape[0]), int(shape[1])
     nnz = _checked_nnz((m, n), density, nnz, noise, scale, degrees)
     k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
     if n_stencils < 0 or k_rows < 1 or k_cols < 1:
-        raise InputError(f"{n_stencils} stencils of {k_rows} x {k_cols} clusters make no sense")
+        raise InputError(
+            f"n_stencils must be at least 0 and n_clusters at least 1, not {n_stencils} and {k_rows} x {k_cols}"
+        )
     rng = np.random.default_rng(random_state)
     templates = [_template((k_rows, k_cols), scale, rng) for _ in range(n_stencils)]
     row_labels = [rng.permutation(m) % k_rows for _ in range(n_stencils)]
@@ -143,10 +137,15 @@ def planted_stencils(
 def planted_graph(
     n_nodes: int, n_edges: int, n_blocks: int, random_state: int | np.random.Generator | None = 0
 ) -> sparse.csr_array:
-    """An undirected graph of blocks: who is linked with whom depends on the blocks of the two.
+    """Draw an undirected graph from a stochastic block model.
 
-    Node v belongs to block ``v * n_blocks // n_nodes``. Links inside a block are the most likely; those
-    between two blocks have a likelihood of their own, mostly small.
+    Node v belongs to block ``v * n_blocks // n_nodes``. Edges within a block are the most likely; each pair of
+    blocks has its own, mostly small, affinity.
+
+    Parameters
+    ----------
+    n_nodes, n_edges, n_blocks : int
+    random_state : int, Generator or None
 
     Returns
     -------
@@ -165,7 +164,7 @@ def planted_graph(
     if not 1 <= n_blocks <= n_nodes:
         raise InputError(f"n_blocks must be between 1 and the number of nodes ({n_nodes:,}), not {n_blocks}")
     if not 1 <= n_edges <= pairs:
-        raise InputError(f"{n_nodes:,} nodes have between 1 and {pairs:,} edges, not {n_edges:,}")
+        raise InputError(f"n_edges must be between 1 and {pairs:,} for {n_nodes:,} nodes, not {n_edges:,}")
     rng = np.random.default_rng(random_state)
     affinity = rng.random((n_blocks, n_blocks)) ** 6 * 0.3 + 0.005
     affinity = np.maximum(affinity, affinity.T)
@@ -179,14 +178,14 @@ def planted_graph(
 
 
 def paper_example() -> tuple[Floats, list[Floats], list[Labels], list[Labels]]:
-    """A 9 x 9 matrix, the sum of a 3 x 3 and a 3 x 2 stencil, after the example in the paper's introduction.
+    """Return a 9 x 9 matrix, the sum of a 3 x 3 and a 3 x 2 stencil, as in the paper's introduction.
 
-    Its rows are 9 different ones and its columns 6, so a single co-clustering needs 9 x 6 blocks.
+    It has 9 distinct rows and 6 distinct columns, so a single co-clustering needs 9 x 6 blocks.
 
     Returns
     -------
-    matrix : array, 9 x 9
-    templates, row_labels, col_labels : lists of two arrays
+    matrix : ndarray of shape (9, 9)
+    templates, row_labels, col_labels : list of two ndarray
 
     Notes
     -----
@@ -213,10 +212,10 @@ def paper_example() -> tuple[Floats, list[Floats], list[Labels], list[Labels]]:
 
 
 class _Columns:
-    """Draws distinct, ascending columns for each row, all equally likely or by popularity.
+    """Sampler of distinct, ascending columns for each row, uniformly or by popularity.
 
     The column of rank r has popularity F((r + 1) / n) - F(r / n), where F(x) = log(1 + x / HEAD) up to a
-    factor, and has a cheap inverse.
+    factor, which has a cheap inverse.
     """
 
     def __init__(self, n: int, degrees: Degrees, rng: np.random.Generator) -> None:
@@ -229,11 +228,11 @@ class _Columns:
             self.popularity[self.of_rank] = np.diff(np.log1p(np.arange(n + 1) / (n * HEAD)))
 
     def draw(self, counts: Labels, rng: np.random.Generator) -> Labels:
-        """Columns of rows with these numbers of entries, one row after the other."""
+        """Draw columns for rows with these numbers of entries, row by row."""
         n, wanted = self.n, counts.copy()
         if counts.min() == n:
             return np.tile(np.arange(n), len(counts))
-        wanted[4 * counts > n] = 0  # crowded rows are not worth the repetition
+        wanted[4 * counts > n] = 0  # dense rows would repeat too often: drawn exactly below
         keys = np.empty(0, dtype=np.int64)
         for _ in range(ROUNDS):
             missing = wanted - np.bincount(keys // n, minlength=len(counts))
@@ -255,16 +254,16 @@ class _Columns:
         return drawn
 
     def _exactly(self, lacking: Labels, counts: Labels, keys: Labels, rng: np.random.Generator) -> Labels:
-        """What these rows lack: those columns that come first if each waits an exponential time."""
+        """Complete these rows with the columns of the smallest exponential waiting times."""
         starts = np.searchsorted(keys, lacking * self.n)
         ends = np.searchsorted(keys, (lacking + 1) * self.n)
-        found = []
+        drawn = []
         for row, start, end in zip(lacking, starts, ends, strict=True):
             wait = rng.exponential(size=self.n) / self.popularity
             wait[keys[start:end] - row * self.n] = np.inf
             missing = counts[row] - (end - start)
-            found.append(row * self.n + np.argpartition(wait, missing - 1)[:missing])
-        return np.concatenate(found)
+            drawn.append(row * self.n + np.argpartition(wait, missing - 1)[:missing])
+        return np.concatenate(drawn)
 
 
 def _stencil_sum(
@@ -284,7 +283,7 @@ def _template(shape: tuple[int, int], scale: float, rng: np.random.Generator) ->
 
 
 def _row_degrees(m: int, n: int, nnz: int, degrees: Degrees, rng: np.random.Generator) -> Labels:
-    """How many entries each row has: at most n, at least 1 where that is possible, `nnz` together."""
+    """Draw the number of entries of each row: at most n, at least 1 if possible, `nnz` in all."""
     activity = np.ones(m) if degrees == "uniform" else rng.lognormal(sigma=1.2, size=m)
     low, least, most = float(nnz >= m), 0.0, float(n / activity.min())
     for _ in range(60):
@@ -300,14 +299,14 @@ def _row_degrees(m: int, n: int, nnz: int, degrees: Degrees, rng: np.random.Gene
 
 
 def _row_chunks(row_starts: Labels) -> list[tuple[int, int]]:
-    """Ranges of rows with about CHUNK entries each."""
+    """Return ranges of rows with about CHUNK entries each."""
     marks = np.arange(0, row_starts[-1], CHUNK)
     edges = np.unique(np.append(np.searchsorted(row_starts, marks), len(row_starts) - 1))
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
 
 def _distinct(keys: Labels) -> Labels:
-    """Sorted, each once."""
+    """Sort in place, and return the distinct keys."""
     keys.sort()
     first = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
@@ -315,7 +314,7 @@ def _distinct(keys: Labels) -> Labels:
 
 
 def _edges_exactly(n: int, n_edges: int, affinity: Floats, rng: np.random.Generator) -> tuple[Labels, Labels]:
-    """Edges of a small or crowded graph: the pairs that come first if each waits an exponential time."""
+    """Draw the edges of a small or dense graph: the pairs of the smallest exponential waiting times."""
     i, j = np.triu_indices(n, 1)
     block = np.arange(n) * len(affinity) // n
     wait = rng.exponential(size=len(i)) / affinity[block[i], block[j]]
@@ -324,7 +323,7 @@ def _edges_exactly(n: int, n_edges: int, affinity: Floats, rng: np.random.Genera
 
 
 def _edges_by_blocks(n: int, n_edges: int, affinity: Floats, rng: np.random.Generator) -> tuple[Labels, Labels]:
-    """Edges of a large graph: blocks first, then nodes inside them; drawn again where one comes twice."""
+    """Draw the edges of a large graph: blocks, then nodes inside them; repeated edges are redrawn."""
     k = len(affinity)
     starts = -(-np.arange(k + 1) * n // k)  # block b has the nodes starts[b] .. starts[b + 1] - 1
     sizes = np.diff(starts)
@@ -339,20 +338,15 @@ def _edges_by_blocks(n: int, n_edges: int, affinity: Floats, rng: np.random.Gene
     return keys // n, keys % n
 
 
-def _checked_shape(shape: tuple[int, int]) -> tuple[int, int]:
-    m, n = int(shape[0]), int(shape[1])
-    if m < 1 or n < 1:
-        raise InputError(f"the shape must have at least one row and one column, not {m} x {n}")
-    return m, n
-
-
 def _checked_nnz(
     shape: tuple[int, int], density: float, nnz: int | None, noise: float, scale: float, degrees: str
 ) -> int:
+    if min(shape) < 1:
+        raise InputError(f"the shape must have at least one row and one column, not {shape[0]} x {shape[1]}")
     if degrees not in ("uniform", "long-tailed"):
         raise InputError(f"degrees must be 'uniform' or 'long-tailed', not {degrees!r}")
     if not (noise >= 0 and scale > 0):
-        raise InputError(f"noise must not be negative and scale must be positive, not {noise} and {scale}")
+        raise InputError(f"noise must be nonnegative and scale positive, not {noise} and {scale}")
     cells = shape[0] * shape[1]
     if nnz is None:
         if not 0 < density <= 1:

@@ -1,6 +1,6 @@
-"""Tables of any size through duckdb: checked in one scan, encoded and fetched as arrays in a second.
+"""Read tables of any size with duckdb: validate in one scan, encode and fetch as arrays in a second.
 
-No line of the table becomes a Python object; only the distinct ids do.
+Lines never become Python objects, only the distinct ids do.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 
-WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-FRACTION_TYPES = ("FLOAT", "DOUBLE", "DECIMAL")
+INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+FLOAT_TYPES = ("FLOAT", "DOUBLE", "DECIMAL")
 INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
 class Table:
-    """What duckdb reads: a relation, and where in it the roles (row, col, value, weight, time) are.
+    """A relation of duckdb, and the expressions of its roles (row, col, value, weight, time).
 
     Attributes
     ----------
     relation : str
-        What follows FROM.
+        SQL after FROM.
     cells : mapping of role to SQL
-        The cell of each role; NULL where it is missing.
+        Cell of each role; NULL if missing.
     id_types : mapping of "row" and "col" to str
-        ``"BIGINT"``; ``"VARCHAR"`` for text; ``"?"`` for text that becomes BIGINT if all are whole numbers.
+        ``"BIGINT"``; ``"VARCHAR"`` for text; ``"?"`` for text that becomes BIGINT if all are integers.
     times_are_numbers : bool
         Whether the times are numbers rather than timestamps.
     uneven : str
         SQL condition of a line with too many or too few cells.
     entry : str
-        SQL of the number of a line, where it is known.
+        SQL of the line number, if known.
     """
 
     relation: str
@@ -49,7 +49,7 @@ class Table:
     entry: str = "0"
 
     def faults(self) -> dict[str, str]:
-        """For each role, the SQL condition of a cell that cannot be used."""
+        """Return the SQL condition of an invalid cell for each role."""
         conditions = {"uneven": "uneven", "row": '"row" IS NULL', "col": '"col" IS NULL'}
         for role in ("value", "weight"):
             if role in self.cells:
@@ -62,7 +62,7 @@ class Table:
 
 @contextmanager
 def connect(scratch: Path, database: str = ":memory:", more: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A database (in memory, unless it is named) that spills to `scratch`, stays silent and never downloads."""
+    """Connect to a database (in memory by default) that spills to `scratch` and never downloads extensions."""
     import duckdb
 
     config = {
@@ -80,27 +80,27 @@ def connect(scratch: Path, database: str = ":memory:", more: Mapping[str, str] |
 
 
 def survey(con: Any, table: Table) -> dict[str, int]:
-    """Scan the table once: collect the distinct ids, and count the lines and the faults of each role."""
+    """Scan the table once: collect the distinct ids, and count lines and invalid cells per role."""
     counts = _counts(con, table)
     columns = ", ".join(f"{sql} AS {name}" for name, sql in counts.items())
     con.execute(
-        f'CREATE OR REPLACE TEMP TABLE found AS SELECT "row", "col", grouping("row") AS axis, {columns} '
+        f'CREATE OR REPLACE TEMP TABLE distinct_ids AS SELECT "row", "col", grouping("row") AS axis, {columns} '
         'FROM lines GROUP BY GROUPING SETS (("row"), ("col"))'
     )
     sums = ", ".join(f"coalesce(sum({name}), 0)::BIGINT" for name in counts)
-    values = con.execute(f"SELECT {sums} FROM found WHERE axis = 0").fetchone()
+    values = con.execute(f"SELECT {sums} FROM distinct_ids WHERE axis = 0").fetchone()
     return dict(zip(counts, values, strict=True))
 
 
 def count(con: Any, table: Table) -> dict[str, int]:
-    """Scan the table once and count the lines and the faults of each role."""
+    """Scan the table once, and count lines and invalid cells per role."""
     counts = _counts(con, table)
     values = con.execute(f"SELECT {', '.join(counts.values())} FROM lines").fetchone()
     return dict(zip(counts, values, strict=True))
 
 
 def _counts(con: Any, table: Table) -> dict[str, str]:
-    """Make a view of the table's cells; what is to be counted in it."""
+    """Create the view ``lines`` of the table's cells, and return the SQL of its counts."""
     cells = ", ".join(f'{cell} AS "{role}"' for role, cell in table.cells.items())
     con.execute(
         f"CREATE OR REPLACE TEMP VIEW lines AS SELECT {cells}, {table.uneven} AS uneven, "
@@ -112,7 +112,7 @@ def _counts(con: Any, table: Table) -> dict[str, str]:
     counts["lines"] = "count(*)"
     if "time" in table.cells:
         counts["times"] = 'count("time")'
-        counts["whole_times"] = (
+        counts["integer_times"] = (
             'count(*) FILTER (TRY_CAST("time" AS BIGINT) = TRY_CAST("time" AS DOUBLE))'
             if table.times_are_numbers
             else "0"
@@ -121,18 +121,18 @@ def _counts(con: Any, table: Table) -> dict[str, str]:
 
 
 def first_faults(con: Any, table: Table, roles: Sequence[str]) -> list[tuple[str, int, str | None]]:
-    """For each of these roles the number of the first line with a fault, and the cell there."""
+    """Return role, line number and cell of the first invalid line of each role."""
     faults = []
     for role in roles:
-        found = con.execute(f'SELECT entry, CAST("{role}" AS VARCHAR) FROM lines WHERE {table.faults()[role]} LIMIT 1')
-        faults.append((role, *found.fetchone()))
+        first = con.execute(f'SELECT entry, CAST("{role}" AS VARCHAR) FROM lines WHERE {table.faults()[role]} LIMIT 1')
+        faults.append((role, *first.fetchone()))
     return faults
 
 
 def fetch(con: Any, table: Table, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Scan the table again and return arrays: ids as `Index` and positions, the other roles as they are.
+    """Fetch the table as arrays: ids as `Index` and positions, the other roles as they are.
 
-    Call `survey` before; the table must be without faults.
+    Requires `survey` to have run, without invalid cells.
     """
     ids = {role: _Ids(con, role, table.id_types[role]) for role in ("row", "col")}
     columns = {role: ids[role].sql for role in ids}
@@ -143,62 +143,62 @@ def fetch(con: Any, table: Table, counts: Mapping[str, int]) -> dict[str, Any]:
     arrays = con.execute(f"SELECT {wanted} FROM lines").fetchnumpy()
     if "time" in arrays:
         arrays["time"] = unmasked(arrays["time"])
-    for role, each in ids.items():
-        arrays[role] = each.positions(arrays[role])
+    for role, axis_ids in ids.items():
+        arrays[role] = axis_ids.positions(arrays[role])
     return {**arrays, "row_index": ids["row"].index, "col_index": ids["col"].index}
 
 
 class _Ids:
-    """The distinct ids of one axis, and how to fetch the position of each line's id.
+    """Distinct ids of one axis, and the SQL that fetches the id of each line.
 
-    Whole numbers are fetched as they are, since NumPy ranks them in linear time; text is encoded by duckdb.
+    Integers are fetched as they are, since NumPy ranks them in linear time; text is encoded by duckdb.
     """
 
     def __init__(self, con: Any, role: str, kind: str) -> None:
         axis = 0 if role == "row" else 1
-        found = f'FROM found WHERE axis = {axis} AND "{role}" IS NOT NULL'
+        source = f'FROM distinct_ids WHERE axis = {axis} AND "{role}" IS NOT NULL'
         if kind == "?":
-            whole = f'CAST(TRY_CAST("{role}" AS BIGINT) AS VARCHAR) = "{role}"'  # neither 007 nor 1.0 nor 1e3
-            is_whole = con.execute(f"SELECT coalesce(bool_and(coalesce({whole}, false)), false) {found}")
-            kind = "BIGINT" if is_whole.fetchone()[0] else "VARCHAR"
+            integral = f'CAST(TRY_CAST("{role}" AS BIGINT) AS VARCHAR) = "{role}"'  # neither 007 nor 1.0 nor 1e3
+            is_integral = con.execute(f"SELECT coalesce(bool_and(coalesce({integral}, false)), false) {source}")
+            kind = "BIGINT" if is_integral.fetchone()[0] else "VARCHAR"
         self.index: Index | None = None
         if kind == "BIGINT":
             number = f'CAST("{role}" AS BIGINT)'
-            low, high = con.execute(f"SELECT min({number}), max({number}) {found}").fetchone()
+            low, high = con.execute(f"SELECT min({number}), max({number}) {source}").fetchone()
             self.sql = f'CAST("{role}" AS {"INTEGER" if INT32.min <= low and high <= INT32.max else "BIGINT"})'
         else:
-            con.execute(f'CREATE TYPE {role}_ids AS ENUM (SELECT "{role}" {found} ORDER BY "{role}")')
+            con.execute(f'CREATE TYPE {role}_ids AS ENUM (SELECT "{role}" {source} ORDER BY "{role}")')
             self.sql = f'CAST(enum_code(CAST("{role}" AS {role}_ids)) AS INTEGER)'
-            self.index = Index(con.execute(f'SELECT "{role}" AS id {found} ORDER BY "{role}"').fetchnumpy()["id"])
+            self.index = Index(con.execute(f'SELECT "{role}" AS id {source} ORDER BY "{role}"').fetchnumpy()["id"])
 
     def positions(self, fetched: NDArray[Any]) -> NDArray[Any]:
-        """Positions from what `sql` brought."""
+        """Convert the fetched column to positions."""
         if self.index is None:
             self.index, fetched = Index.of(fetched)
         return fetched.astype(np.int32, copy=False) if len(self.index) <= INT32.max else fetched
 
 
-def whole_or_text(cell: str, kind: str) -> tuple[str, str]:
-    """SQL and id type for an id column of duckdb's type `kind`."""
-    if kind in WHOLE_TYPES:
+def integer_or_text(cell: str, kind: str) -> tuple[str, str]:
+    """Return SQL and id type for an id column of duckdb type `kind`."""
+    if kind in INTEGER_TYPES:
         return f"CAST({cell} AS BIGINT)", "BIGINT"
-    if kind.startswith(FRACTION_TYPES):
+    if kind.startswith(FLOAT_TYPES):
         finite = f"CASE WHEN isfinite(CAST({cell} AS DOUBLE)) THEN {cell} END"
-        whole = f"CASE WHEN {finite} = TRY_CAST({cell} AS BIGINT) THEN TRY_CAST({cell} AS BIGINT) END"
-        return f"coalesce(CAST({whole} AS VARCHAR), CAST({finite} AS VARCHAR))", "?"
+        integral = f"CASE WHEN {finite} = TRY_CAST({cell} AS BIGINT) THEN TRY_CAST({cell} AS BIGINT) END"
+        return f"coalesce(CAST({integral} AS VARCHAR), CAST({finite} AS VARCHAR))", "?"
     text = f"NULLIF(CAST({cell} AS VARCHAR), '')"
     return text, "?" if kind in ("UBIGINT", "HUGEINT", "UHUGEINT") else "VARCHAR"
 
 
 def time_sql(table: Table, counts: Mapping[str, int]) -> str:
-    """SQL of the times: whole numbers if all are, else fractions or timestamps."""
+    """Return the SQL of the times: integers if all are, else floats or timestamps."""
     if not table.times_are_numbers:
         return 'CAST(CAST("time" AS TIMESTAMPTZ) AS TIMESTAMP)'
-    return 'CAST("time" AS BIGINT)' if counts["whole_times"] == counts["times"] else 'CAST("time" AS DOUBLE)'
+    return 'CAST("time" AS BIGINT)' if counts["integer_times"] == counts["times"] else 'CAST("time" AS DOUBLE)'
 
 
 def unmasked(times: NDArray[Any]) -> NDArray[Any]:
-    """Missing times as NaN or NaT."""
+    """Replace masked times by NaN or NaT."""
     if not isinstance(times, np.ma.MaskedArray):
         return times
     mask = np.ma.getmaskarray(times)

@@ -1,4 +1,4 @@
-"""How a text table is laid out, told from its first lines; and its cells line by line, to find a fault."""
+"""Detect the format of a text table from its first lines, and iterate over its cells to locate errors."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ SAMPLE_BYTES = 1 << 16
 SAMPLE_LINES = 200
 SPACES = " \t\r\n"
 WORD = re.compile(r"\S+", re.ASCII)
-REMARK = re.compile(r"\s*$|\s*(#|%)(\1|\s|$)")
+COMMENT = re.compile(r"\s*$|\s*(#|%)(\1|\s|$)")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What duckdb has to know to read a text table.
+class TableFormat:
+    """Format of a text table, as duckdb needs it to read the table.
 
     Attributes
     ----------
     delimiter : str
-        What stands between two cells; a single blank stands for any run of blanks and tabs.
+        Separator of cells; a single blank stands for any run of blanks and tabs.
     skip : int
-        Remarks and empty lines on top.
+        Number of comment and empty lines at the top.
     has_header : bool
-        Whether the line after those names the columns.
+        Whether the first line after those names the columns.
     names : tuple of str
-        The names of the columns; row, col, value, time without a header.
+        Column names; row, col, value, time without a header.
     sample : list of list of str
-        The cells of the first data lines.
+        Cells of the first data lines.
     """
 
     delimiter: str
@@ -52,63 +52,64 @@ class Layout:
 
     @property
     def quote(self) -> str:
-        """The quote character, empty where quotes are ordinary characters."""
+        """Quote character, empty where quotes are ordinary characters."""
         return "" if self.delimiter in ("::", BLANKS) else '"'
 
 
-def sniff(file: DataFile, asked: Iterable[str | None], needs_value: bool) -> Layout:
-    """Tell the layout from the beginning of a file in UTF-8.
+def sniff(file: DataFile, asked: Iterable[str | None], needs_value: bool) -> TableFormat:
+    """Detect the format from the beginning of a UTF-8 file.
 
     Parameters
     ----------
     asked : iterable of str or None
-        Names of columns that the caller expects: a first line with one of them is a header.
+        Column names that the caller expects: a first line with one of them is a header.
     needs_value : bool
-        Whether a table of pairs alone is refused.
+        Whether a table without a column of values is an error.
     """
     lines = _first_lines(file.path)
-    skip = next((at for at, line in enumerate(lines) if not REMARK.match(line)), len(lines))
+    skip = next((at for at, line in enumerate(lines) if not COMMENT.match(line)), len(lines))
     top = lines[skip : skip + SAMPLE_LINES]
     if not top:
-        raise InputError(f"{file.name} has no data: only empty lines and remarks are in it")
+        raise InputError(f"{file.name} has no data, only empty lines and comments")
     delimiter, width = _delimiter(top)
     if width < 2:
         raise InputError(
-            f"{file.name} is no table of ratings: its lines have one cell only; cells are separated by "
+            f"{file.name} is not a table of ratings: its lines have one cell only; separate cells by "
             "comma, tab, '::', ';', '|' or blanks"
         )
     cells = [record for record in split(top, delimiter) if record]
     if len(cells[0]) != width:
-        raise uneven(file.name, skip + 1, len(cells[0]), width)
+        raise uneven_error(file.name, skip + 1, len(cells[0]), width)
     has_header = _is_header(cells, {name for name in asked if name is not None})
     if has_header and len(cells) == 1:
         raise InputError(f"{file.name} has a header line and no data")
     if not has_header and width == 2 and needs_value:
         raise InputError(
-            f"{file.name} has two columns and no ratings; for a graph or implicit feedback pass zeros='observed'"
+            f"{file.name} has two columns and no ratings; for a graph or implicit feedback pass zeros='observed' "
+            "to Observations.from_file"
         )
-    usual = ("row", "col", "value", "time")[:width]
-    names = tuple(cells[0]) if has_header else usual + tuple(f"column{k}" for k in range(5, width + 1))
-    return Layout(delimiter, skip, has_header, names, cells[1:] if has_header else cells)
+    default = ("row", "col", "value", "time")[:width]
+    names = tuple(cells[0]) if has_header else default + tuple(f"column{k}" for k in range(5, width + 1))
+    return TableFormat(delimiter, skip, has_header, names, cells[1:] if has_header else cells)
 
 
-def records(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """The data lines of a file: the physical line number (from 1) and the cells; empty lines are left out."""
+def records(path: Path, fmt: TableFormat) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number (from 1) and cells of each nonempty data line."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        lines = _Counted(file)
-        for _ in islice(lines, layout.skip):
+        lines = _CountedLines(file)
+        for _ in islice(lines, fmt.skip):
             pass
-        is_header = layout.has_header
+        is_header = fmt.has_header
         start = lines.count + 1
-        for cells in split(lines, layout.delimiter):
+        for cells in split(lines, fmt.delimiter):
             if cells and not is_header:
                 yield start, cells
             is_header = is_header and not cells
             start = lines.count + 1
 
 
-class _Counted(Iterator[str]):
-    """Lines, and how many were taken: a quoted cell may take several."""
+class _CountedLines(Iterator[str]):
+    """Iterator over lines that counts them: a quoted cell may span several."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = iter(lines)
@@ -121,7 +122,7 @@ class _Counted(Iterator[str]):
 
 
 def split(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
-    """The cells of every line, without blanks around them; an empty list for an empty line."""
+    """Yield the stripped cells of every line; an empty list for an empty line."""
     if delimiter == BLANKS:
         yield from (WORD.findall(line) for line in lines)
     elif len(delimiter) > 1:
@@ -132,62 +133,55 @@ def split(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
             yield [cell.strip(SPACES) for cell in cells]
 
 
-def uneven(name: str, line: int, found: int, width: int) -> InputError:
-    """The complaint about a line with too many or too few cells."""
-    return InputError(f"{name} line {line} has {found} cell{'s'[: found > 1]} where {width} are expected")
+def uneven_error(name: str, line: int, cells: int, width: int) -> InputError:
+    """Return the error for a line with too many or too few cells."""
+    return InputError(f"{name} line {line} has {cells} cell{'s'[: cells > 1]} where {width} are expected")
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number, NaN and infinity included."""
+    """Return whether a cell is a number, NaN and infinity included."""
     return NUMBER.match(cell) is not None
 
 
 def as_utf8(file: DataFile, encoding: str | None = None) -> DataFile:
-    """The same text in UTF-8: rewritten from `encoding`, by default what the first bytes tell."""
+    """Convert to UTF-8 from `encoding`, by default the one detected from the first bytes."""
     if encoding is None:
         start = head(file.path, SAMPLE_BYTES)
         if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             encoding = "utf-16"
-        elif not _decodes(start):
+        elif not _decodes([start]):
             encoding = "latin-1"
         else:
             return file
     target = file.scratch / "utf8"
-    with (
-        file.path.open(encoding=encoding, newline="") as source,
-        target.open("w", encoding="utf-8", newline="") as out,
-    ):
+    with file.path.open(encoding=encoding, newline="") as source, target.open("w", encoding="utf-8", newline="") as out:
         try:
             shutil.copyfileobj(source, out, 1 << 20)
         except UnicodeError:
-            raise InputError(f"{file.name} is damaged: it begins as {encoding} text but is not") from None
+            raise InputError(f"{file.name} is damaged: it begins like {encoding} text but cannot be decoded") from None
     return replace(file, path=target)
 
 
 def is_utf8(path: Path) -> bool:
-    """Whether a whole file is text in UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    """Return whether an entire file is valid UTF-8."""
     with path.open("rb") as file:
-        try:
-            while block := file.read(1 << 20):
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            return False
-    return True
+        return _decodes(iter(lambda: file.read(1 << 20), b""), complete=True)
 
 
-def _decodes(start: bytes) -> bool:
-    """Whether bytes are the beginning of UTF-8 text."""
+def _decodes(blocks: Iterable[bytes], complete: bool = False) -> bool:
+    """Return whether blocks of bytes are UTF-8 text, or the beginning of it."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
+        for block in blocks:
+            decoder.decode(block)
+        decoder.decode(b"", final=complete)
     except UnicodeDecodeError:
         return False
     return True
 
 
 def _first_lines(path: Path) -> list[str]:
-    """Lines of the beginning of a file; the last one is left out if it is cut."""
+    """Return the lines at the beginning of a file, without an incomplete last one."""
     start = head(path, SAMPLE_BYTES)
     text = codecs.getincrementaldecoder("utf-8-sig")(errors="replace").decode(start)
     lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", text)
@@ -197,7 +191,7 @@ def _first_lines(path: Path) -> list[str]:
 
 
 def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
-    """The delimiter that cuts most lines into equally many cells (and into the most), and that number."""
+    """Return the delimiter that splits most lines into the same number of cells, and that number."""
     scores = {delimiter: _agreement(lines, delimiter) for delimiter in DELIMITERS}
     best = max(DELIMITERS, key=lambda delimiter: scores[delimiter] if scores[delimiter][1] > 1 else (0.0, 0))
     if scores[best][1] > 1 and scores[best][0] >= 0.5:
@@ -206,7 +200,7 @@ def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
 
 
 def _agreement(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
-    """How many of the first lines have the usual number of cells, and that number."""
+    """Return the share of lines with the most common number of cells, and that number."""
     try:
         counts = [len(cells) for cells in split(lines, delimiter) if cells]
     except csv.Error:
@@ -216,7 +210,7 @@ def _agreement(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
 
 
 def _is_header(cells: Sequence[Sequence[str]], asked: set[str]) -> bool:
-    """Whether the first line names the columns rather than holding data."""
+    """Return whether the first line is a header."""
     first = cells[0]
     if asked & set(first) or recognised(first):
         return True

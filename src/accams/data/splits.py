@@ -1,8 +1,8 @@
-"""Splits of observations into parts to learn from and parts to be tested on.
+"""Split observations into training and test sets.
 
-Every split deals out the *stored* entries and keeps shape and ids, so that the parts fit together. Where
-blanks are observed zeros (``zeros="observed"``) they stay that in every part: an entry that is held out is a
-zero for the model that learns from the rest, as usual in link prediction and for implicit feedback.
+Every split distributes the *stored* entries and keeps shape and ids. Blanks that are observed zeros
+(``zeros="observed"``) are so in every part: a held-out entry is a zero in training, as usual in link prediction
+and for implicit feedback.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from accams.errors import InputError
 
 Positions = NDArray[np.int64]
 Seed = int | np.random.Generator | None
-MANY = 20_000_000  # entries beyond which no permutation of all of them is made
+MANY = 20_000_000  # entries from which a full permutation would take too much memory
 
 
 def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -> tuple[Observations, Observations]:
-    """Hold out a share of the entries at random.
+    """Split off a random share of the entries.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -
 
     Notes
     -----
-    The entries are taken in row order; which of them are held out is `permutation_test_positions`.
+    The held-out positions, in row order, are those of `permutation_test_positions`.
 
     Examples
     --------
@@ -49,10 +49,22 @@ def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -
 
 
 def permutation_test_positions(n: int, test: float = 0.1, random_state: Seed = 0) -> Positions:
-    """Which of `n` entries are held out: the first ``int(n * test)`` of a random permutation.
+    """Return the positions of the held-out entries, the first ``int(n * test)`` of a random permutation.
 
-    The permutation is ``numpy.random.default_rng(random_state).permutation(n)``, so the same split can be
-    made of the lines of a file, or outside this library.
+    The permutation is ``numpy.random.default_rng(random_state).permutation(n)``, so the same split can be made of
+    the lines of a file, or outside this library.
+
+    Parameters
+    ----------
+    n : int
+        Number of entries.
+    test : float
+        Share of the entries to hold out, between 0 and 1.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    ndarray of int64
 
     Examples
     --------
@@ -63,10 +75,9 @@ def permutation_test_positions(n: int, test: float = 0.1, random_state: Seed = 0
 
 
 def some_positions(n: int, size: int, random_state: Seed = 0) -> Positions:
-    """`size` of `n` positions at random, ascending.
+    """Draw `size` of `n` positions at random without replacement, in ascending order.
 
-    They are the first ones of a permutation; of many, each is drawn by itself, so that no more than they themselves
-    are in memory.
+    They are the first of a permutation, or drawn without one for large `n`, to save memory.
 
     Examples
     --------
@@ -80,7 +91,18 @@ def some_positions(n: int, size: int, random_state: Seed = 0) -> Positions:
 
 
 def k_fold(obs: Observations, k: int = 5, random_state: Seed = 0) -> Iterator[tuple[Observations, Observations]]:
-    """Cut the entries at random into `k` parts of equal size (give or take one); each is the test part once.
+    """Split the entries at random into `k` folds of equal size (give or take one), each the test set once.
+
+    Parameters
+    ----------
+    obs : Observations
+    k : int
+        Number of folds.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    iterator of (train, test)
 
     Examples
     --------
@@ -97,19 +119,19 @@ def k_fold(obs: Observations, k: int = 5, random_state: Seed = 0) -> Iterator[tu
 def leave_out(
     obs: Observations, n: int = 1, random_state: Seed = 0, min_train: int = 1, *, latest: bool = False
 ) -> tuple[Observations, Observations]:
-    """Hold out `n` entries of every user who has enough of them.
+    """Hold out `n` entries of every user with enough entries.
 
     Parameters
     ----------
     obs : Observations
     n : int
-        How many entries each user loses.
+        Number of entries to hold out per user.
     random_state : int, Generator or None
-        Picks the entries; with `latest` it only breaks ties between equal times.
+        Chooses the entries; with `latest` it only breaks ties between equal times.
     min_train : int
-        A user with fewer than ``n + min_train`` entries loses none.
+        Users with fewer than ``n + min_train`` entries are left in training.
     latest : bool
-        Hold out the user's last entries in time instead of random ones; needs ``obs.times``.
+        Hold out the latest entries of each user instead of random ones; needs ``obs.times``.
 
     Returns
     -------
@@ -125,18 +147,28 @@ def leave_out(
     if n < 1 or min_train < 0:
         raise InputError(f"n must be at least 1 and min_train at least 0, not {n} and {min_train}")
     times = _times(obs, "leave_out with latest=True") if latest else None
-    place, degree = _places(obs, random_state, times)
-    held = (place >= degree - n) & (degree >= n + min_train)
+    rank, degree = _ranks(obs, random_state, times)
+    held = (rank >= degree - n) & (degree >= n + min_train)
     if not held.any():
-        raise InputError(f"no user has {n + min_train} entries, so none can be left out: lower n or min_train")
+        raise InputError(f"no user has {n + min_train} entries to hold {n} out: lower n or min_train")
     return obs.split(np.flatnonzero(held))
 
 
 def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observations]:
-    """Hold out the latest entries: learn from the past, be tested on the future.
+    """Hold out the latest entries: train on the past, test on the future.
 
-    One moment cuts the data, and entries of the same time stay on the same side. Hence the test part has at
-    least ``int(obs.nnz * test)`` entries, and more where many share the time of the cut.
+    Entries of equal time stay together, so the test set has at least ``int(obs.nnz * test)`` entries.
+
+    Parameters
+    ----------
+    obs : Observations
+        Must have times.
+    test : float
+        Share of the entries to hold out, between 0 and 1.
+
+    Returns
+    -------
+    train, test : Observations
 
     Examples
     --------
@@ -147,8 +179,7 @@ def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observa
     """
     times = _times(obs, "by_time")
     first = obs.nnz - _share(obs.nnz, test, "entries")
-    cut = np.partition(times, first)[first]
-    late = times >= cut
+    late = times >= np.partition(times, first)[first]
     if late.all():
         raise InputError("every entry would be held out, because too many share the earliest time: lower test")
     return obs.split(np.flatnonzero(late))
@@ -157,24 +188,24 @@ def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observa
 def held_out_users(
     obs: Observations, test: float = 0.1, random_state: Seed = 0, given: int | None = None
 ) -> tuple[Observations, Observations, Observations]:
-    """Hold out whole users, and cut the entries of each into a history and a test part (for folding in).
+    """Hold out users, and split the entries of each into history and test set (for folding in).
 
     Parameters
     ----------
     obs : Observations
     test : float
-        Share of the users (of those who have entries) to hold out.
+        Share of the users with entries to hold out.
     random_state : int, Generator or None
     given : int, optional
-        How many random entries of a held-out user form the history; half of them (rounded up) by default.
-        Only users with at least one entry left for the test are held out.
+        Number of random entries in the history of a held-out user; half of them (rounded up) by default.
+        Only users with more entries than that are held out.
 
     Returns
     -------
     train : Observations
-        All entries of the other users.
+        Entries of the other users.
     history, test : Observations
-        The entries of the held-out users.
+        Entries of the held-out users.
 
     Examples
     --------
@@ -191,18 +222,18 @@ def held_out_users(
     size = _share(int(np.count_nonzero(counts)), test, "users")
     if size > len(eligible):
         raise InputError(
-            f"{size:,} users should be held out but only {len(eligible):,} have enough entries: lower test or given"
+            f"cannot hold out {size:,} users: only {len(eligible):,} have enough entries; lower test or given"
         )
     held_rows = np.zeros(obs.shape[0], dtype=bool)
     held_rows[rng.permutation(eligible)[:size]] = True
     held = np.repeat(held_rows, counts)
-    place, degree = _places(obs, rng)
-    shown = place < (degree + 1) // 2 if given is None else place < given
+    rank, degree = _ranks(obs, rng)
+    shown = rank < (degree + 1) // 2 if given is None else rank < given
     return obs.select(~held), obs.select(held & shown), obs.select(held & ~shown)
 
 
 def _share(n: int, test: float, what: str) -> int:
-    """How many of `n` are the share `test`; neither none nor all."""
+    """Return ``int(n * test)``, at least 1 and less than `n`."""
     if not 0 < test < 1:
         raise InputError(f"test must be a share between 0 and 1, not {test!r}")
     size = int(n * test)
@@ -215,30 +246,32 @@ def _permutation(n: int, random_state: Seed) -> Positions:
     return np.random.default_rng(random_state).permutation(n).astype(np.int64, copy=False)
 
 
-def _places(
+def _ranks(
     obs: Observations, random_state: Seed, times: NDArray[np.generic] | None = None
 ) -> tuple[Positions, Positions]:
-    """The place of each entry in its user's list, shuffled or sorted by time, and the length of that list."""
+    """Return the rank of each entry among those of its user, at random or by time, and their number."""
     counts = np.diff(obs.row_starts)
     users = np.repeat(np.arange(obs.shape[0]), counts)
     shuffle = np.random.default_rng(random_state).random(obs.nnz)
     order = np.lexsort((shuffle, users) if times is None else (shuffle, times, users))
-    place = np.empty(obs.nnz, dtype=np.int64)
-    place[order] = np.arange(obs.nnz) - np.repeat(obs.row_starts[:-1], counts)
-    return place, np.repeat(counts, counts)
+    rank = np.empty(obs.nnz, dtype=np.int64)
+    rank[order] = np.arange(obs.nnz) - np.repeat(obs.row_starts[:-1], counts)
+    return rank, np.repeat(counts, counts)
 
 
-def _times(obs: Observations, who: str) -> NDArray[np.generic]:
-    """The times in a type that sorts."""
+def _times(obs: Observations, caller: str) -> NDArray[np.generic]:
+    """Return the times in a type that sorts."""
     if obs.times is None:
-        raise InputError(f"{who} needs the time of each entry: pass time='...' (or times=) when making Observations")
+        raise InputError(
+            f"{caller} needs the time of each entry; pass time='...' to Observations.from_frame or from_file"
+        )
     times = np.asarray(obs.times)
     if times.dtype.kind == "O":
         try:
             times = np.unique(times, return_inverse=True)[1]
         except TypeError:
-            raise InputError(f"{who}: the times are of different types or missing, so they have no order") from None
+            raise InputError(f"{caller}: times of different types, or missing ones, cannot be sorted") from None
     missing = int(np.count_nonzero(times != times))  # NaN and NaT
     if missing:
-        raise InputError(f"{who}: {missing:,} entries have no time")
+        raise InputError(f"{caller}: {missing:,} entries have no time")
     return times

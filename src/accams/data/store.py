@@ -1,17 +1,17 @@
-"""A store: observations in both orders as files in a folder, larger than memory if need be.
+"""Stores: observations in row and column order as files in a folder, possibly larger than memory.
 
-Layout (format 1): ``store.json`` says what the store holds and has length and checksum of every other file, all of
-which are NumPy's own ``.npy``, so that anybody can read them:
+Layout (format 1): the manifest ``store.json`` describes the store and holds length and checksum of every other file.
+These are plain ``.npy`` files:
 
 ========================  ==============================================================================
 ``row_starts``, ``cols``  row i has the columns ``cols[row_starts[i]:row_starts[i + 1]]``, ascending
-``values``                of the same entries; ``weights`` and ``times`` likewise, where there are any
+``values``                of the same entries; ``weights`` and ``times`` likewise (optional)
 ``col_starts``, ``rows``  column j has the rows ``rows[col_starts[j]:col_starts[j + 1]]``, ascending
 ``col_values``            of the same entries; ``col_weights`` likewise
-``row_ids``, ``col_ids``  whole numbers; or ``row_id_text`` (UTF-8) with ``row_id_ends``, where each id ends in it
+``row_ids``, ``col_ids``  integers; or ``row_id_text`` (UTF-8) with ``row_id_ends``, the end of each id in it
 ========================  ==============================================================================
 
-A store is written beside its place and moved there when it is complete.
+A store is written to ``<name>.partial`` and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import json
 import mmap
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -29,17 +29,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.ids import Index, LaterIndex, example
+from accams.data.ids import Index, LazyIndex, example
+from accams.data.transpose import to_column_order
 from accams.errors import InputError, MissingDataError
 
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
-HEADER = 128  # bytes of an .npy before its numbers
-BLOCK = 1 << 24  # bytes that are read at a time
-PIECE = 1 << 22  # entries that are looked at together
+BY_ROW = "row_starts", "cols", "values", "weights"
+BY_COL = "col_starts", "rows", "col_values", "col_weights"
+HEADER = 128  # bytes of the .npy header; fixed, so that it can be rewritten once the length is known
+BLOCK = 1 << 24  # bytes read at a time
+PIECE = 1 << 22  # entries summed at a time
 
 
 class Column:
-    """A vector that is written to an .npy file piece by piece."""
+    """Writer of a vector to an .npy file, piece by piece."""
 
     def __init__(self, path: Path, kind: Any) -> None:
         self.path, self.kind = path, np.dtype(kind)
@@ -48,15 +51,15 @@ class Column:
         self._file.write(bytes(HEADER))
 
     def append(self, values: NDArray[Any]) -> None:
-        """Write what follows."""
+        """Append values."""
         data = np.ascontiguousarray(values, self.kind)
-        content = data.view(np.uint8).data  # times have no buffer of their own
+        content = data.view(np.uint8).data  # datetime64 does not export a buffer
         self._file.write(content)
         self._sum = zlib.crc32(content, self._sum)
         self.size += data.size
 
     def close(self) -> dict[str, Any]:
-        """Finish the file; what the manifest says of it."""
+        """Finish the file and return its manifest entry."""
         self._file.seek(0)
         self._file.write(_header(self.kind, self.size))
         self._file.close()
@@ -64,14 +67,14 @@ class Column:
 
 
 def write(path: Path, values: NDArray[Any]) -> dict[str, Any]:
-    """A whole vector as an .npy file; what the manifest says of it."""
+    """Write a vector to an .npy file and return its manifest entry."""
     column = Column(path, values.dtype)
     column.append(values)
     return column.close()
 
 
 def write_ids(folder: Path, side: str, pieces: Iterable[NDArray[Any]]) -> dict[str, dict[str, Any]]:
-    """The ids of one axis, piece by piece: whole numbers or text, all of them the same."""
+    """Write the ids of one axis, all integers or all text, and return the manifest entries."""
     columns, end = dict[str, Column](), 0
 
     def append(name: str, values: NDArray[Any]) -> None:
@@ -83,24 +86,24 @@ def write_ids(folder: Path, side: str, pieces: Iterable[NDArray[Any]]) -> dict[s
         if ids.dtype.kind == "i":
             append(f"{side}_ids", ids)
             continue
-        texts = [each.encode() for each in ids.tolist()]
-        ends = end + np.cumsum([len(each) for each in texts], dtype=np.int64)
+        texts = [text.encode() for text in ids.tolist()]
+        ends = end + np.cumsum([len(text) for text in texts], dtype=np.int64)
         append(f"{side}_id_text", np.frombuffer(b"".join(texts), np.uint8))
         append(f"{side}_id_ends", ends)
         end = int(ends[-1])
-    return {name: each.close() for name, each in columns.items()}
+    return {name: column.close() for name, column in columns.items()}
 
 
-def write_manifest(folder: Path, files: dict[str, dict[str, Any]], **about: Any) -> None:
-    """Say that the store is complete."""
-    text = json.dumps({"kind": KIND, "format": FORMAT, **about, "files": files}, indent=1)
+def write_manifest(folder: Path, files: dict[str, dict[str, Any]], **attributes: Any) -> None:
+    """Write the manifest, which completes a store."""
+    text = json.dumps({"kind": KIND, "format": FORMAT, **attributes, "files": files}, indent=1)
     (folder / MANIFEST).write_text(text + "\n")
 
 
-def about(values: NDArray[Any], weights: NDArray[Any] | None) -> dict[str, Any]:
-    """What is asked of the data as a whole, so that nobody has to go through it again.
+def summarize(values: NDArray[Any], weights: NDArray[Any] | None) -> dict[str, Any]:
+    """Compute range and sums of values and weights.
 
-    Sums are those of pieces, one after another, so that they do not depend on where the data is.
+    Sums are taken piece by piece, so that they are the same for data in memory and on disk.
     """
     low, high, sums = np.inf, -np.inf, np.zeros(3)
     for first in range(0, len(values), PIECE):
@@ -115,20 +118,28 @@ def about(values: NDArray[Any], weights: NDArray[Any] | None) -> dict[str, Any]:
     return {"value_range": [low, high], "sum": total, **(dict.fromkeys(weighted) if weights is None else weighted)}
 
 
-def save(path: Path, fields: dict[str, NDArray[Any] | None], indices: tuple[Index, Index], **told: Any) -> None:
-    """A store of what is in memory."""
-    for index in indices:
-        if index.ids.dtype.kind != "i" and not all(isinstance(each, str) for each in index.ids.tolist()):
-            raise InputError(f"a store takes ids that are whole numbers or text, not {example(index.ids)}")
+def save(path: Path, fields: dict[str, Any], by_column: tuple[NDArray[Any], NDArray[Any]]) -> None:
+    """Write fields of `Observations`, and starts and rows of its columns, as a store; the inverse of `read`."""
+    indices = {"row": fields["row_index"], "col": fields["col_index"]}
+    for index in indices.values():
+        if index.ids.dtype.kind != "i" and not all(isinstance(x, str) for x in index.ids.tolist()):
+            raise InputError(f"ids in a store must be integers or text, not {example(index.ids)}")
+    starts, cols, n_cols = fields["row_starts"], fields["cols"], fields["shape"][1]
+    by_row = {"values": fields["stored_values"], "weights": fields["stored_weights"]}
+    arrays = {"row_starts": starts, "col_starts": by_column[0], "cols": cols, "rows": by_column[1]}
+    arrays |= {"times": fields["times"], **by_row}
     folder = path.with_name(path.name + ".partial")
     try:
         folder.mkdir(parents=True)
-        files = {name: write(folder / f"{name}.npy", each) for name, each in fields.items() if each is not None}
-        for side, index in zip(("row", "col"), indices, strict=True):
+        files = {name: write(folder / f"{name}.npy", array) for name, array in arrays.items() if array is not None}
+        for name, array in by_row.items():
+            if array is not None:
+                col_array = to_column_order(starts, cols, n_cols, array)
+                files[f"col_{name}"] = write(folder / f"col_{name}.npy", col_array)
+        for side, index in indices.items():
             files |= {} if index.is_positional else write_ids(folder, side, [index.ids])
-        values, weights = fields["values"], fields["weights"]
-        assert values is not None
-        write_manifest(folder, files, about=about(values, weights), **told)
+        attributes = {name: fields[name] for name in ("shape", "weight_step", "blank_weight")}
+        write_manifest(folder, files, about=summarize(**by_row), **attributes)
         folder.rename(path)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,129 +147,117 @@ def save(path: Path, fields: dict[str, NDArray[Any] | None], indices: tuple[Inde
 
 
 def is_store(path: Path) -> bool:
-    """Whether there is a folder with a manifest."""
+    """Return whether the path is a folder with a manifest."""
     return (path / MANIFEST).is_file()
 
 
 def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
-    """Fields of `Observations` from a store, its files mapped into memory.
+    """Return the fields of `Observations` from a store, as memory-mapped arrays.
 
     With `verify`, every byte is read once and compared with its checksum.
     """
-    told = manifest(path)
-    found = mapped(path, told)
-    for name in found if verify else ():
-        if _checksum(path / f"{name}.npy") != told["files"][name]["crc32"]:
-            raise InputError(f"{path / name}.npy is damaged (its checksum is wrong): ingest the data again")
-    m, n = told["shape"]
+    meta = manifest(path)
+    arrays = mapped(path, meta)
+    for name in arrays if verify else ():
+        if _checksum(path / f"{name}.npy") != meta["files"][name]["crc32"]:
+            raise InputError(f"{path / name}.npy is damaged (wrong checksum): ingest the data again")
+    m, n = meta["shape"]
     return {
-        "shape": (m, n), "row_starts": found["row_starts"], "cols": found["cols"], "stored_values": found["values"],
-        "row_index": index(found, "row", m), "col_index": index(found, "col", n),
-        "stored_weights": found.get("weights"), "weight_step": told["weight_step"], "times": found.get("times"),
-        "blank_weight": told["blank_weight"], "_pattern": {
-            "by_column": (found["col_starts"], found["rows"]), "store": path, "about": told["about"],
+        "shape": (m, n), "row_starts": arrays["row_starts"], "cols": arrays["cols"], "stored_values": arrays["values"],
+        "row_index": index(arrays, "row", m), "col_index": index(arrays, "col", n),
+        "stored_weights": arrays.get("weights"), "weight_step": meta["weight_step"], "times": arrays.get("times"),
+        "blank_weight": meta["blank_weight"], "_cache": {
+            "by_column": (arrays["col_starts"], arrays["rows"]), "store": path, "about": meta["about"],
         },
     }  # fmt: skip
 
 
 def stamp(path: Path) -> int:
-    """A number that stands for all that is in a store: its manifest has the checksums of its files."""
+    """Return a fingerprint of a store: the checksum of its manifest, which holds those of all files."""
     return zlib.crc32((path / MANIFEST).read_bytes())
 
 
 def order(path: Path, axis: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]:
-    """Starts, partners, values and weights of the rows (axis 0) or columns (axis 1) of a store, mapped into memory."""
+    """Map starts, partners, values and weights of the rows (axis 0) or columns (axis 1) of a store."""
     files = manifest(path)["files"]
-    names = (
-        ("row_starts", "cols", "values", "weights")
-        if axis == 0
-        else ("col_starts", "rows", "col_values", "col_weights")
-    )
-    starts, partners, values, weights = (_mapped(path, each, files[each]) if each in files else None for each in names)
-    assert starts is not None
-    assert partners is not None
-    assert values is not None
-    return starts, partners, values, weights
+    *required, weights = (BY_ROW, BY_COL)[axis]
+    starts, partners, values = (_mapped(path, name, files[name]) for name in required)
+    return starts, partners, values, _mapped(path, weights, files[weights]) if weights in files else None
 
 
 def release_pages(*arrays: NDArray[Any] | None) -> None:
-    """Let go of the pages of files that are mapped: they stay where they are, and count no more as this process's."""
-    for each in arrays:
-        pages = getattr(each, "_mmap", None)
+    """Drop mapped pages from resident memory; arrays in memory are left alone."""
+    for array in arrays:
+        pages = getattr(array, "_mmap", None)
         if pages is not None and hasattr(pages, "madvise"):
             pages.madvise(mmap.MADV_DONTNEED)
 
 
 def manifest(path: Path) -> dict[str, Any]:
-    """What a store says of itself."""
+    """Read and validate the manifest of a store."""
     if not path.exists():
-        raise MissingDataError(f"there is no store {path}: make one with accams ingest")
+        raise MissingDataError(f"there is no store {path}: create one with accams ingest")
     if not is_store(path):
-        raise InputError(f"{path} is not a store of accams: it has no {MANIFEST}; make one with accams ingest")
+        raise InputError(f"{path} is not an accams store (it has no {MANIFEST}): create one with accams ingest")
     try:
-        told: dict[str, Any] = json.loads((path / MANIFEST).read_text())
-        known, files = told["kind"] == KIND, told["files"] if told["format"] == FORMAT else {}
-        known = known and all({"type", "size", "crc32"} <= set(each) for each in files.values())
-        known = known and (told["format"] != FORMAT or {"shape", "about", "weight_step", "blank_weight"} <= set(told))
+        meta: dict[str, Any] = json.loads((path / MANIFEST).read_text())
+        valid, files = meta["kind"] == KIND, meta["files"] if meta["format"] == FORMAT else {}
+        valid = valid and all({"type", "size", "crc32"} <= set(entry) for entry in files.values())
+        valid = valid and (meta["format"] != FORMAT or {"shape", "about", "weight_step", "blank_weight"} <= set(meta))
     except (ValueError, KeyError, TypeError, AttributeError):
-        known = False
-    if not known:
+        valid = False
+    if not valid:
         raise InputError(f"{path / MANIFEST} is damaged: ingest the data again")
-    if told["format"] != FORMAT:
+    if meta["format"] != FORMAT:
         raise InputError(
-            f"{path} is a store of format {told['format']}, and this version of accams reads format {FORMAT}: "
+            f"{path} is a store of format {meta['format']}, and this version of accams reads format {FORMAT}: "
             "ingest the data again, or use the version that wrote it"
         )
-    return told
+    return meta
 
 
 def mapped(path: Path, manifest: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """All vectors of a store, mapped into memory."""
-    return {name: _mapped(path, name, told) for name, told in manifest["files"].items()}
+    """Map all arrays of a store."""
+    return {name: _mapped(path, name, entry) for name, entry in manifest["files"].items()}
 
 
-def _mapped(path: Path, name: str, told: dict[str, Any]) -> NDArray[Any]:
-    file, kind, size = path / f"{name}.npy", np.dtype(told["type"]), int(told["size"])
+def _mapped(path: Path, name: str, entry: dict[str, Any]) -> NDArray[Any]:
+    file, kind, size = path / f"{name}.npy", np.dtype(entry["type"]), int(entry["size"])
     if not file.is_file():
         raise InputError(f"{file} is missing: ingest the data again")
     if file.stat().st_size != HEADER + size * kind.itemsize:
-        raise InputError(f"{file} is damaged (it has not the length it should have): ingest the data again")
+        raise InputError(f"{file} is damaged (wrong length): ingest the data again")
     if size == 0:
         return np.zeros(0, kind)
     return np.memmap(file, kind, "r", HEADER, (size,))
 
 
-def index(found: dict[str, NDArray[Any]], side: str, size: int) -> Index:
-    """The ids of one axis, from the vectors of a store; text is not read before it is needed."""
-    if f"{side}_ids" in found:
-        return Index(np.asarray(found[f"{side}_ids"]))
-    if f"{side}_id_text" not in found:
+def index(arrays: dict[str, NDArray[Any]], side: str, size: int) -> Index:
+    """Return the ids of one axis; text is read on first use."""
+    if f"{side}_ids" in arrays:
+        return Index(np.asarray(arrays[f"{side}_ids"]))
+    if f"{side}_id_text" not in arrays:
         return Index(None, size)
-    return LaterIndex(partial(_texts, found[f"{side}_id_text"], found[f"{side}_id_ends"]), size)
+    return LazyIndex(partial(_texts, arrays[f"{side}_id_text"], arrays[f"{side}_id_ends"]), size)
 
 
 def _texts(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
-    whole, edges = text.tobytes(), [0, *ends.tolist()]
+    content, edges = text.tobytes(), [0, *ends.tolist()]
     ids = np.empty(len(ends), object)
-    ids[:] = [whole[a:b].decode() for a, b in pairwise(edges)]
+    ids[:] = [content[a:b].decode() for a, b in pairwise(edges)]
     return ids
 
 
 def _checksum(file: Path) -> int:
     total = 0
-    for block in _blocks(file):
-        total = zlib.crc32(block, total)
-    return total
-
-
-def _blocks(file: Path) -> Iterator[bytes]:
     with file.open("rb") as opened:
         opened.seek(HEADER)
         while block := opened.read(BLOCK):
-            yield block
+            total = zlib.crc32(block, total)
+    return total
 
 
 def _header(kind: np.dtype[Any], size: int) -> bytes:
-    """The first bytes of an .npy file with one vector."""
+    """Return the header of an .npy file with one vector."""
     text = f"{{'descr': {kind.str!r}, 'fortran_order': False, 'shape': ({size},), }}"
     return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Names for ids, from a table such as MovieLens's movies.csv."""
+"""Read titles of ids from a table such as MovieLens' movies.csv."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from accams.data.archives import DataFile, open_file
-from accams.data.ids import Index
+from accams.data.ids import Index, example
 from accams.data.sniff import as_utf8, is_number, is_utf8, records, sniff
 from accams.errors import InputError
 
@@ -17,32 +17,52 @@ NAMES = ("title", "name", "label")
 
 
 def read_titles(path: str | Path, index: Index) -> dict[Any, str]:
-    """The name of each id that the table knows.
+    """Read the titles of ids from a table.
 
-    Which column holds ids is told by the ids themselves; names are in the column called title, name or label, or else
-    in the first other column of text.
+    The column of ids is the one that matches most ids of the index. Titles are in the column named title, name or
+    label, or else in the first other text column.
+
+    Parameters
+    ----------
+    path : str or Path
+        Text or Parquet, plain, gzipped or in a .zip.
+    index : Index
+        Ids of the rows or columns of a model, such as ``Observations.col_index``.
+
+    Returns
+    -------
+    dict
+        Title of each id found in the table.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "movies.csv")
+    ...     _ = path.write_text("movieId,title\\n7,Sabrina\\n9,Heat\\n")
+    ...     read_titles(path, Index([7, 8]))
+    {7: 'Sabrina'}
     """
     with open_file(Path(path)) as file:
         if file.format not in ("text", "parquet"):
-            raise InputError(f"{file.name} is no table of titles: it must be text or Parquet")
+            raise InputError(f"{file.name} is not a table of titles: it must be text or Parquet")
         header, lines = _parquet(file) if file.format == "parquet" else _text(file)
         lines = [line for line in lines if len(line) == len(header)]
         columns = [list(column) for column in zip(*lines, strict=True)]
-        found = [index.find(np.array(["" if x is None else x for x in column], str)) for column in columns]
-        known = [len(np.unique(positions[positions >= 0])) for positions in found]
+        positions = [index.find(np.array(["" if x is None else x for x in column], str)) for column in columns]
+        known = [len(np.unique(found[found >= 0])) for found in positions]
         if not columns or not max(known):
-            example = repr(index.ids[:1].tolist()[0]) if len(index) else "none"
-            raise InputError(f"{file.name} does not match the model: no column of it has ids such as {example}")
+            raise InputError(f"{file.name} does not match the model: no column has ids such as {example(index.ids)}")
         ids = int(np.argmax(known))
         names = _name_column(header, columns, ids)
         if names is None:
-            raise InputError(f"{file.name} has no column of names beside the ids: call it title")
-        named = zip(index.ids[found[ids]].tolist(), found[ids].tolist(), columns[names], strict=True)
+            raise InputError(f"{file.name} has no text column beside the ids: name the column of titles title")
+        named = zip(index.ids[positions[ids]].tolist(), positions[ids].tolist(), columns[names], strict=True)
         return {x: str(name) for x, position, name in named if position >= 0 and name}
 
 
 def _name_column(header: list[str], columns: list[list[Any]], ids: int) -> int | None:
-    """Which column has names: the one that is called so, or the first with text in most places."""
+    """Return the column of titles: by name, or the first that is mostly text."""
     lower = [name.lower() for name in header]
     called = [lower.index(name) for name in NAMES if name in lower and lower.index(name) != ids]
     texts = [
@@ -56,8 +76,8 @@ def _text(file: DataFile) -> tuple[list[str], list[list[str]]]:
     file = as_utf8(file)
     if not is_utf8(file.path):
         file = as_utf8(file, "latin-1")
-    layout = sniff(file, NAMES, needs_value=False)
-    return list(layout.names), [cells for _, cells in records(file.path, layout)]
+    fmt = sniff(file, NAMES, needs_value=False)
+    return list(fmt.names), [cells for _, cells in records(file.path, fmt)]
 
 
 def _parquet(file: DataFile) -> tuple[list[str], list[list[Any]]]:
@@ -65,12 +85,12 @@ def _parquet(file: DataFile) -> tuple[list[str], list[list[Any]]]:
 
     with duckdb.connect() as con:
         try:
-            found = con.execute("SELECT COLUMNS(*)::VARCHAR FROM read_parquet(?)", [str(file.path)])
+            result = con.execute("SELECT COLUMNS(*)::VARCHAR FROM read_parquet(?)", [str(file.path)])
         except duckdb.Error as error:
             raise InputError(f"{file.name} cannot be read: {str(error).splitlines()[0]}") from None
-        return [each[0] for each in found.description or []], [list(line) for line in found.fetchall()]
+        return [column[0] for column in result.description or []], [list(line) for line in result.fetchall()]
 
 
 def titled(titles: dict[Any, str], ids: Any) -> Iterator[str]:
-    """Each id's name, or the id itself."""
+    """Yield the title of each id, or the id itself."""
     return (titles.get(x, str(x)) for x in ids)

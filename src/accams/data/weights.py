@@ -1,4 +1,4 @@
-"""Weights as whole numbers of a power-of-two step, so that weighted sums are exact."""
+"""Weights as integer multiples of a power-of-two step, so that weighted sums are exact."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-TOTAL_BITS = 39  # all weights together: times a residual of 22 bits still within an int64
+TOTAL_BITS = 39  # of the total weight: its product with a residual of 22 bits fits an int64
 LARGEST_BITS = 24
-PIECE = 1 << 22  # observations that are looked at together
+PIECE = 1 << 22  # observations squared at a time
 
 
 def weight_step(values: NDArray[Any], weights: NDArray[Any] | None, blanks: float | None, cells: int) -> float:
-    """The step for these weights, so that sums of weight times residual stay within 64 bits.
+    """Return the step of the weights for which sums of weight times residual fit in 64 bits.
 
-    Such a sum is at most the total weight times the root mean square of the residual. That is bounded by the range;
-    with observed zeros it is far smaller, which leaves room for finer weights.
+    Such a sum is at most the total weight times the root mean square of the residual. The range bounds that;
+    with observed zeros it is far smaller, which leaves room for a finer step.
     """
     if weights is None and blanks in (None, 1.0):
         return 1.0
@@ -35,11 +35,11 @@ def weight_step(values: NDArray[Any], weights: NDArray[Any] | None, blanks: floa
 
 
 def to_ticks(weights: NDArray[Any], step: float) -> NDArray[np.int32]:
-    """Weights in steps; a positive weight never becomes zero."""
+    """Round weights to multiples of the step, at least 1."""
     return np.maximum(np.rint(weights / step), 1.0).astype(np.int32)
 
 
 def power_of_two_above(x: float) -> float:
-    """The smallest power of two that is at least x."""
+    """Return the smallest power of two that is at least x."""
     mantissa, exponent = frexp(x)
     return 2.0 ** (exponent - 1 if mantissa == 0.5 else exponent)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.holdout import ScratchFolder
 from accams.data.memory import DISK_AHEAD, DISK_BLOCK
-from accams.data.parts import Scratch
 from accams.data.store import HEADER, is_store
 from accams.data.weights import to_ticks
 from accams.engine.base import Engine
@@ -112,7 +112,7 @@ class DiskEngine(Engine):
         if not hasattr(os, "preadv"):
             raise InputError("engine='disk' needs Linux or macOS: use engine='cpu'")
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="accams-disk")
-        self._scratch = Scratch(folder)
+        self._scratch = ScratchFolder(folder)
         self.folder = self._scratch.path
         sides = ((obs.row_starts, obs.cols, ""), (obs.col_starts, obs.rows, "col_"))
         names = "cols", "rows"

@@ -1,4 +1,4 @@
-"""Public data sets: read from where the user has them, or downloaded from their official place.
+"""Loaders of public data sets, from local files or downloaded from the official site.
 
 A loader looks at its `path`, then in the folder ``$ACCAMS_DATA``, and then downloads into the user's cache
 folder (``$ACCAMS_CACHE`` if set).
@@ -11,14 +11,4 @@ from accams.data.datasets._jester import jester
 from accams.data.datasets._movielens import movielens
 from accams.data.datasets._netflix import netflix
 
-__all__ = [
-    "Dataset",
-    "ImageDataset",
-    "as_graph",
-    "edge_list",
-    "faces",
-    "gml",
-    "jester",
-    "movielens",
-    "netflix",
-]
+__all__ = ["Dataset", "ImageDataset", "as_graph", "edge_list", "faces", "gml", "jester", "movielens", "netflix"]

@@ -1,4 +1,4 @@
-"""What a data set is, where its file is found, and how it is downloaded."""
+"""Data sets, and the search for and download of their files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CACHE_FOLDER = "ACCAMS_CACHE"
 
 @dataclass(frozen=True)
 class Dataset:
-    """Observations, and what to say when using them.
+    """Observations with titles, citation and licence.
 
     Attributes
     ----------
     name : str
     observations : Observations
     titles : dict or None
-        Column id to title, where there are titles.
+        Title of each column id, if there are titles.
     citation, licence : str
     """
 
@@ -38,12 +38,12 @@ class Dataset:
 
 @dataclass(frozen=True)
 class ImageDataset(Dataset):
-    """Images of equal size, one a row.
+    """Images of equal size, one per row.
 
     Attributes
     ----------
     image_shape : (int, int)
-        Rows and columns of pixels; ``observations`` has one column a pixel, row by row.
+        Rows and columns of pixels; ``observations`` has one column per pixel, row by row.
     """
 
     image_shape: tuple[int, int]
@@ -51,21 +51,21 @@ class ImageDataset(Dataset):
 
 @dataclass(frozen=True)
 class Source:
-    """The file of a data set.
+    """File of a data set.
 
     Attributes
     ----------
     file : str
-        Its usual name.
+        Usual name.
     url : str or None
-        The official address; None where there is none (any more).
+        Official address, if there is one.
     md5 : str or None
-        Published checksum of what is at `url`; None where the archive changes or none is published. Only what
-        is downloaded is checked: a user's own copy may be packed differently.
+        Published checksum of the file at `url`, if any. Only downloads are checked: a user's own copy may be packed
+        differently.
     also : tuple of str
         Other names of the file, or of a folder with its content.
     advice : str
-        How to get it, if it cannot be downloaded.
+        How to obtain it, if it cannot be downloaded.
     """
 
     file: str
@@ -75,20 +75,21 @@ class Source:
     advice: str = ""
 
     def find(self, path: str | Path | None = None) -> Path:
-        """Where the file (or the folder with its content) is; downloads it if need be."""
+        """Return the path of the file, or of a folder with its content; download it if necessary."""
         if path is not None:
             return self._at(Path(path))
         folder = os.environ.get(DATA_FOLDER)
-        here = first_existing(Path(folder), (self.file, *self.also)) if folder else None
-        if here is not None:
-            return here
+        local = first_existing(Path(folder), (self.file, *self.also)) if folder else None
+        if local is not None:
+            return local
         if self.url is None:
-            raise MissingDataError(f"{self.file} was not found{_searched(folder)}. {self.advice} {_put(self)}")
+            searched = f"in {folder}" if folder else f"(${DATA_FOLDER} is not set)"
+            raise MissingDataError(f"{self.file} was not found {searched}. {self.advice} {self._hint()}")
         return self._download()
 
     def _at(self, path: Path) -> Path:
         if not path.exists():
-            raise MissingDataError(f"there is no {path}; give the path of {self.file}, or of a folder with it")
+            raise MissingDataError(f"there is no {path}; pass the path of {self.file}, or of a folder with it")
         inside = first_existing(path, (self.file, *self.also)) if path.is_dir() else None
         return inside or path
 
@@ -99,22 +100,19 @@ class Source:
         known = None if self.md5 is None else f"md5:{self.md5}"
         with _Bar(self.file) as bar:
             try:
-                got = pooch.retrieve(
-                    self.url,
-                    known,
-                    fname=self.file,
-                    path=cache,
-                    downloader=pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16),
-                )
+                downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16)
+                return Path(pooch.retrieve(self.url, known, fname=self.file, path=cache, downloader=downloader))
             except (OSError, ValueError) as error:
                 raise MissingDataError(
-                    f"{self.file} could not be downloaded from {self.url} ({error}). {_put(self)}"
+                    f"{self.file} could not be downloaded from {self.url} ({error}). {self._hint()}"
                 ) from error
-        return Path(got)
+
+    def _hint(self) -> str:
+        return f"Put {self.file} into a folder and set ${DATA_FOLDER} to it, or pass path=."
 
 
 def choose(table: dict[str, Any], name: str, what: str) -> Any:
-    """The entry `name` of `table`; says which there are."""
+    """Return the entry `name` of `table`; the error lists the valid names."""
     if name not in table:
         names = ", ".join(repr(known) for known in table)
         raise InputError(f"there is no {what} {name!r}; choose from {names}")
@@ -122,14 +120,14 @@ def choose(table: dict[str, Any], name: str, what: str) -> Any:
 
 
 def first_existing(folder: Path, names: Iterable[str]) -> Path | None:
-    """The first of these names that `folder` has."""
+    """Return the first of these names that exists in `folder`."""
     return next((folder / name for name in names if (folder / name).exists()), None)
 
 
 def member(path: Path, wanted: Callable[[str], bool], what: str) -> Path:
-    """The path of a file inside `path`, which is that file itself, a folder, or a zip archive.
+    """Return the path of a file inside `path`, which is that file itself, a folder, or a zip archive.
 
-    Inside a zip archive it is ``archive.zip/inner/file``, as `Observations.from_file` takes it.
+    Inside a zip archive it is ``archive.zip/inner/file``, as in `Observations.from_file`.
     """
     if path.is_dir():
         names = sorted(str(p.relative_to(path)) for p in path.rglob("*") if p.is_file())
@@ -138,20 +136,20 @@ def member(path: Path, wanted: Callable[[str], bool], what: str) -> Path:
             names = sorted(archive.namelist())
     else:
         return path
-    found = next((name for name in names if wanted(name.replace(os.sep, "/"))), None)
-    if found is None:
-        raise InputError(f"{path} has no {what} in it")
-    return path / found
+    inner = next((name for name in names if wanted(name.replace(os.sep, "/"))), None)
+    if inner is None:
+        raise InputError(f"{path} contains no {what}")
+    return path / inner
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file: plain, gzipped (``.gz``), or in a zip archive (``archive.zip/inner/file``)."""
+    """Read a file: plain, gzipped (``.gz``), or in a zip archive (``archive.zip/inner/file``)."""
     with open_file(path) as file:
         return file.path.read_bytes()
 
 
 class _Bar:
-    """A progress bar as pooch asks for it, drawn by rich."""
+    """Progress bar of rich with the interface that pooch expects."""
 
     total = 0
 
@@ -159,14 +157,8 @@ class _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
+        columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(name, total=None)
 
     def __enter__(self) -> _Bar:
@@ -184,11 +176,3 @@ class _Bar:
 
     def close(self) -> None:
         self._progress.stop()
-
-
-def _searched(folder: str | None) -> str:
-    return f" in {folder}" if folder else f" (${DATA_FOLDER} is not set)"
-
-
-def _put(source: Source) -> str:
-    return f"Put {source.file} into a folder and set ${DATA_FOLDER} to it, or pass path=."

@@ -1,4 +1,4 @@
-"""The CMU face images."""
+"""CMU face images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accams.errors import InputError
 CITATION = "T. Mitchell. Machine Learning. McGraw-Hill, 1997. https://archive.ics.uci.edu/dataset/124/cmu+face+images"
 LICENCE = "free for any educational purpose, with attribution to T. Mitchell"
 SOURCE = Source(
-    "cmu+face+images.zip",  # with faces.tar.gz inside, which has all resolutions; no checksum is published
+    "cmu+face+images.zip",  # contains faces.tar.gz with all resolutions; no checksum is published
     "https://archive.ics.uci.edu/static/public/124/cmu+face+images.zip",
     also=("cmu-faces.tar.gz", "faces.tar.gz", "cmu-faces", "faces"),
 )
@@ -30,28 +30,28 @@ HEADER = re.compile(rb"P([25])(?:\s|#[^\n]*\n)+(\d+)(?:\s|#[^\n]*\n)+(\d+)(?:\s|
 
 
 def faces(path: str | Path | None = None) -> ImageDataset:
-    """640 grey images of 20 people: four poses, four expressions, with and without sunglasses.
+    """Load 640 grey images of 20 people: four poses, four expressions, with and without sunglasses.
 
     Parameters
     ----------
     path : str or Path, optional
         The archive (``cmu+face+images.zip``, or the ``faces.tar.gz`` inside it) or the unpacked folder. By
-        default it is looked for in ``$ACCAMS_DATA`` and then downloaded.
+        default it is searched for in ``$ACCAMS_DATA`` and then downloaded.
 
     Returns
     -------
     ImageDataset
-        Rows are images, by name (``an2i_left_angry_open``), columns are pixels, values are grey levels. All
-        images of full size (120 x 128) are there, the 16 with glitches (named ``.bad``) too: 640 x 15360.
+        Rows are images, by name (``an2i_left_angry_open``), columns are pixels, values are grey levels: all 640
+        images of full size (120 x 128), including the 16 with glitches (named ``.bad``).
     """
-    found = SOURCE.find(path)
+    source = SOURCE.find(path)
     images = {}
-    for file, content in _files(found):
+    for file, content in _files(source):
         match = FULL_SIZE.fullmatch(file.rsplit("/", 1)[-1])
         if match:
             images[match["name"]] = pgm(content, file)
     if not images:
-        raise InputError(f"{found} has no .pgm images in it")
+        raise InputError(f"{source} contains no .pgm images")
     names = sorted(images)
     shape = images[names[0]].shape
     odd = next((name for name in names if images[name].shape != shape), None)
@@ -63,7 +63,7 @@ def faces(path: str | Path | None = None) -> ImageDataset:
 
 
 def pgm(content: bytes, name: str = "image") -> NDArray[np.float32]:
-    """A grey image in PGM format, plain (P2) or binary (P5), as an array of its rows.
+    """Decode a grey image in PGM format, plain (P2) or binary (P5).
 
     Examples
     --------
@@ -80,16 +80,16 @@ def pgm(content: bytes, name: str = "image") -> NDArray[np.float32]:
     else:
         pixels = np.frombuffer(body, dtype=np.uint8 if highest < 256 else ">u2").astype(np.float32)
     if len(pixels) < width * height:
-        raise InputError(f"{name} is cut short: {len(pixels)} pixels of {width} x {height}")
+        raise InputError(f"{name} is truncated: {len(pixels)} pixels of {width} x {height}")
     return pixels[: width * height].reshape(height, width)
 
 
 def _files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of all images in a folder, a tar archive, or a zip archive with these inside."""
+    """Yield names and contents of all images in a folder, a tar archive, or a zip archive with either."""
     if path.is_dir():
-        for each in path.rglob("*"):
-            if each.suffix in (".pgm", ".bad"):
-                yield each.name, each.read_bytes()
+        for image in path.rglob("*"):
+            if image.suffix in (".pgm", ".bad"):
+                yield image.name, image.read_bytes()
     elif path.suffix == ".zip":
         with open_zip(path) as archive:
             for inner in archive.namelist():

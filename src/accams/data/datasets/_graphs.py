@@ -1,4 +1,4 @@
-"""Graphs of the Internet's autonomous systems, and any graph in an edge list or a GML file."""
+"""Graphs of the Internet's autonomous systems, and graphs from edge lists and GML files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from accams.data.ids import Index
 from accams.data.observations import Observations
 from accams.errors import InputError
 
-SOURCES = {  # neither place publishes checksums
+SOURCES = {  # neither site publishes checksums
     "oregon2": Source(
-        "oregon2_010526.txt.gz",
-        "https://snap.stanford.edu/data/oregon2_010526.txt.gz",
-        also=("oregon2_010526.txt",),
+        "oregon2_010526.txt.gz", "https://snap.stanford.edu/data/oregon2_010526.txt.gz", also=("oregon2_010526.txt",)
     ),
     "as-22july06": Source(
         "as-22july06.zip",
@@ -40,68 +38,86 @@ GML_TOKEN = re.compile(r'"[^"]*"|[\[\]]|[^\s\[\]"]+')
 
 
 def as_graph(name: str = "oregon2", path: str | Path | None = None) -> Dataset:
-    """A graph of the Internet's autonomous systems, symmetric, where every blank is an observed zero.
+    """Load a symmetric graph of the Internet's autonomous systems, in which blanks are observed zeros.
 
     Parameters
     ----------
     name : {"oregon2", "as-22july06"}
         Oregon-2 of 26 May 2001 (11,461 nodes, 32,730 edges), or that of 22 July 2006 (22,963 and 48,436).
     path : str or Path, optional
-        The file, plain or packed. By default it is looked for in ``$ACCAMS_DATA`` and then downloaded.
+        The file, plain or packed. By default it is searched for in ``$ACCAMS_DATA`` and then downloaded.
 
     Returns
     -------
     Dataset
-        Rows and columns are the nodes, by their numbers; an edge is two cells of value 1.
+        Rows and columns are the nodes, by number; an edge is two cells of value 1.
     """
-    found = choose(SOURCES, name, "graph").find(path)
-    observations = (edge_list if name == "oregon2" else gml)(found)
+    source = choose(SOURCES, name, "graph").find(path)
+    observations = (edge_list if name == "oregon2" else gml)(source)
     return Dataset(name, observations, None, CITATIONS[name], LICENCE)
 
 
 def edge_list(path: str | Path, *, directed: bool = False) -> Observations:
-    """A graph from a text file with two node names a line, parted by blanks, tabs or a comma.
+    """Read a graph from a text file with two node names per line, separated by blanks, tabs or a comma.
 
-    Lines that begin with ``#`` are skipped, and so is what follows the two names. An edge that comes more
-    than once counts once; unless `directed`, it counts in both directions.
+    Lines that begin with ``#`` and further columns are ignored, and repeated edges count once.
 
     Parameters
     ----------
     path : str or Path
         Plain, ``.gz``, or in a ``.zip``.
     directed : bool
+        If False, every edge counts in both directions.
 
     Returns
     -------
     Observations
-        Of ones, with ``zeros="observed"``; row and column ids are the node names.
+        Ones, with ``zeros="observed"``; row and column ids are the node names.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "edges.txt")
+    ...     _ = path.write_text("ann bob\\nbob eve\\n")
+    ...     edge_list(path)
+    Observations(3 x 3, 4 stored, blanks are zeros of weight 1, values 1 to 1)
     """
     endings = (".txt", ".csv", ".tsv", ".edges", ".gz")
     file = member(Path(path), lambda inner: inner.endswith(endings), "edge list")
     text = read_bytes(file).decode("utf-8")
     first = next((line for line in io.StringIO(text) if line.strip() and not line.startswith("#")), None)
     if first is None:
-        raise InputError(f"{file} is empty: there are no edges in it")
+        raise InputError(f"{file} is empty: it contains no edges")
     raw = _two_columns(text, "," if "," in first else None, file)
     index, ends = Index.of(raw.ravel(), "node")
     return _graph(index, ends[0::2], ends[1::2], directed)
 
 
 def gml(path: str | Path, *, directed: bool | None = None) -> Observations:
-    """A graph from a GML file.
+    """Read a graph from a GML file.
 
     Parameters
     ----------
     path : str or Path
         Plain, ``.gz``, or in a ``.zip``.
     directed : bool, optional
-        By default as the file says; undirected if it says nothing.
+        By default as stated in the file, else False.
 
     Returns
     -------
     Observations
-        Of ones, with ``zeros="observed"``; row and column ids are the labels (as numbers where all are), or
-        the ids of the file where labels are missing or not distinct.
+        Ones, with ``zeros="observed"``; row and column ids are the labels (as integers if all are), or the ids of
+        the file if labels are missing or not distinct.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "graph.gml")
+    ...     _ = path.write_text("graph [ node [ id 1 ] node [ id 2 ] edge [ source 1 target 2 ] ]")
+    ...     gml(path).row_index.ids.tolist()
+    [1, 2]
     """
     file = member(Path(path), lambda inner: inner.endswith((".gml", ".gml.gz")), "GML file")
     graph = _gml_graph(read_bytes(file).decode("utf-8"), file)
@@ -120,16 +136,16 @@ def _graph(index: Index, i: NDArray[np.int64], j: NDArray[np.int64], directed: b
     from scipy import sparse
 
     if not len(i):
-        raise InputError("there are no edges in the graph")
+        raise InputError("the graph has no edges")
     if not directed:
         i, j = np.concatenate([i, j]), np.concatenate([j, i])
     matrix = sparse.csr_array((np.ones(len(i)), (i, j)), shape=(len(index), len(index)))
-    matrix.data[:] = 1.0  # where an edge came twice
+    matrix.data[:] = 1.0  # repeated edges were summed
     return Observations.from_sparse(matrix, zeros="observed", row_ids=index.ids, col_ids=index.ids)
 
 
 def _two_columns(text: str, delimiter: str | None, file: Path) -> NDArray[Any]:
-    """The first two columns, as numbers if all are."""
+    """Parse the first two columns, as integers if all are."""
     try:
         return np.loadtxt(io.StringIO(text), np.int64, delimiter=delimiter, usecols=(0, 1), ndmin=2)
     except ValueError:
@@ -137,7 +153,7 @@ def _two_columns(text: str, delimiter: str | None, file: Path) -> NDArray[Any]:
     try:
         names = np.loadtxt(io.StringIO(text), str, delimiter=delimiter, usecols=(0, 1), ndmin=2)
     except ValueError as error:
-        raise InputError(f"{file} is not a list of edges, two node names a line: {error}") from None
+        raise InputError(f"{file} is not a list of edges, two node names per line: {error}") from None
     return names.astype(object)
 
 
@@ -145,12 +161,12 @@ def _node_names(nodes: list[dict[str, Any]]) -> list[Any]:
     names = [node.get("label") for node in nodes]
     if None in names or len(set(names)) < len(names):
         names = [node["id"] for node in nodes]
-    whole = all(re.fullmatch(r"0|[1-9]\d{0,17}", str(name)) for name in names)
-    return [int(str(name)) for name in names] if whole else names
+    integral = all(re.fullmatch(r"0|[1-9]\d{0,17}", str(name)) for name in names)
+    return [int(str(name)) for name in names] if integral else names
 
 
 def _gml_graph(text: str, file: Path) -> list[tuple[str, Any]]:
-    """The entries of ``graph [ ... ]``: keys with texts, or with lists of the same kind."""
+    """Parse ``graph [ ... ]`` into a list of keys and values; a value is text or such a list."""
     lines = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     tokens = (token.group() for token in GML_TOKEN.finditer(lines))
     try:
@@ -158,7 +174,7 @@ def _gml_graph(text: str, file: Path) -> list[tuple[str, Any]]:
     except ValueError:
         graph = None
     if not isinstance(graph, list):
-        raise InputError(f"{file} is not a GML file: there is no whole 'graph [ ... ]' in it")
+        raise InputError(f"{file} is not a GML file: it contains no complete 'graph [ ... ]'")
     return graph
 
 

@@ -34,34 +34,33 @@ SOURCES = {  # no checksums are published
 
 
 def jester(name: str = "5k", path: str | Path | None = None) -> Dataset:
-    """Ratings of jokes between -10 and 10.
+    """Load ratings of jokes between -10 and 10.
 
     Parameters
     ----------
     name : {"5k", "2"}
-        "5k" is a sample of 5,000 users and 100 jokes (363,209 ratings), known from the R package
-        recommenderlab; it is not downloaded. "2" is the official second data set (1.7 million ratings of 150
-        jokes).
+        "5k" is a sample of 5,000 users and 100 jokes (363,209 ratings) from the R package recommenderlab; it is not
+        downloaded. "2" is the official second data set (1.7 million ratings of 150 jokes).
     path : str or Path, optional
         ``jester5k.csv.gz``, or ``jester_dataset_2.zip`` or the ``jester_ratings.dat`` inside. By default it
-        is looked for in ``$ACCAMS_DATA``, and "2" is then downloaded.
+        is searched for in ``$ACCAMS_DATA``, and "2" is then downloaded.
 
     Returns
     -------
     Dataset
         Rows are users, columns are jokes.
     """
-    found = choose(SOURCES, name, "Jester data set").find(path)
+    source = choose(SOURCES, name, "Jester data set").find(path)
     if name == "5k":
-        observations = Observations.from_file(found, row="user", col="joke", value="rating")
+        observations = Observations.from_file(source, row="user", col="joke", value="rating")
     else:
-        file = member(found, lambda inner: inner.endswith("jester_ratings.dat"), "jester_ratings.dat")
+        file = member(source, lambda inner: inner.endswith("jester_ratings.dat"), "jester_ratings.dat")
         observations = _ratings(read_bytes(file))
     return Dataset(f"jester-{name}", observations, None, CITATION, LICENCE)
 
 
 def _ratings(content: bytes) -> Observations:
-    """Lines of user, joke and rating, parted by two tabs."""
+    """Parse lines of user, joke and rating, separated by two tabs."""
     table = np.loadtxt(io.BytesIO(content), ndmin=2)
     row_index, rows = Index.of(table[:, 0].astype(np.int64), "user")
     col_index, cols = Index.of(table[:, 1].astype(np.int64), "joke")

@@ -20,7 +20,7 @@ LICENCE = "GroupLens terms: research use with citation; no redistribution and no
 
 @dataclass(frozen=True)
 class Edition:
-    """Checksum, files, and how the file of titles is written."""
+    """Checksum, file names, and encoding of the titles."""
 
     md5: str | None
     ratings: str
@@ -36,35 +36,40 @@ EDITIONS = {
     "20m": Edition("cd245b17a1ae2cc31bb14903e1204af3", "ratings.csv", "movies.csv"),
     "25m": Edition("6b51fb2759a8657d3bfcbfc42b592ada", "ratings.csv", "movies.csv"),
     "32m": Edition("d472be332d4daa821edc399621853b57", "ratings.csv", "movies.csv"),
-    "latest-small": Edition(None, "ratings.csv", "movies.csv"),  # regenerated now and then: no fixed checksum
+    "latest-small": Edition(None, "ratings.csv", "movies.csv"),  # regenerated from time to time: no fixed checksum
 }
 
 
 def movielens(name: str = "100k", path: str | Path | None = None) -> Dataset:
-    """Film ratings with times and titles.
+    """Load film ratings with times and titles.
 
     Parameters
     ----------
     name : {"100k", "1m", "10m", "20m", "25m", "32m", "latest-small"}
     path : str or Path, optional
         The archive (``ml-100k.zip``, ...), its unpacked folder, or a folder with either. By default it is
-        looked for in ``$ACCAMS_DATA`` and then downloaded.
+        searched for in ``$ACCAMS_DATA`` and then downloaded.
 
     Returns
     -------
     Dataset
         Rows are users, columns are the rated films, times are seconds since 1970; ``titles`` covers all films
         of the edition, rated or not.
+
+    Examples
+    --------
+    >>> movielens("100k").observations.shape  # doctest: +SKIP
+    (943, 1682)
     """
     edition = choose(EDITIONS, name, "MovieLens edition")
     file = f"ml-{name}.zip"
     folders = (f"ml-{name}", *((edition.folder,) if edition.folder else ()))
-    found = Source(file, BASE_URL + file, edition.md5, folders).find(path)
-    ratings = member(found, lambda inner: _name(inner) == edition.ratings, edition.ratings)
+    source = Source(file, BASE_URL + file, edition.md5, folders).find(path)
+    ratings = member(source, lambda inner: _name(inner) == edition.ratings, edition.ratings)
     observations = Observations.from_file(ratings)
     titles = None
-    if ratings != found:  # otherwise the path is that of the ratings alone
-        films = member(found, lambda inner: _name(inner) == edition.titles, edition.titles)
+    if ratings != source:  # else the path is that of the ratings alone
+        films = member(source, lambda inner: _name(inner) == edition.titles, edition.titles)
         titles = _titles(read_bytes(films).decode(edition.encoding), edition.titles)
     return Dataset(f"ml-{name}", observations, titles, CITATION, LICENCE)
 

@@ -1,4 +1,4 @@
-"""What is held out of a store, and what is left of it, are what they are of the same data in memory."""
+"""Splits of a store equal those of the same data in memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from observation_forms import assert_same_cells
 
 from accams import ACCAMS, InputError, Observations
-from accams.data import parts, splits, store
+from accams.data import holdout, splits, store
 from accams.data.ids import Index
 from accams.fit import calibrate, early
 
 
 def ratings(size: int, seed: int, weighted: bool = False, timed: bool = False) -> Observations:
-    """Ratings of 30 users with names, and 12 items, some without any."""
+    """Ratings of 30 named users and 12 items, some of them without ratings."""
     rng = np.random.default_rng(seed)
     cells = rng.choice(30 * 12, size, replace=False)
     more: dict[str, Any] = {"weights": rng.integers(1, 5, size) / 2} if weighted else {}
@@ -55,7 +55,7 @@ def test_parts_of_a_store(
     obs.to_store(folder / "s")
     held = splits.some_positions(size, min(max(1, int(share * size)), size - 1), seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "BLOCK", block)
+        patch.setattr(holdout, "BLOCK", block)
         rest, taken = Observations.open(folder / "s").split(held)
     right = obs.split(held)
     assert_same(rest, right[0])
@@ -67,7 +67,7 @@ def test_parts_of_a_store(
 
 
 def assert_order(obs: Observations) -> None:
-    """What engines read by column is what is there by row."""
+    """Assert that both orders of a store hold the same entries."""
     assert obs.store is not None
     starts, rows, values, weights = store.order(obs.store, 1)
     order = np.lexsort((obs.coo()[0], obs.coo()[1]))
@@ -117,7 +117,7 @@ def test_every_split_is_that_of_the_data_in_memory(tmp_path: Path) -> None:
 def test_positions_that_cannot_be(tmp_path: Path, held: Any, mapped: bool) -> None:
     obs = ratings(100, 0)
     obs.to_store(tmp_path / "s")
-    with pytest.raises(InputError, match=r"positions must be some, and not all, of 0 \.\. 99"):
+    with pytest.raises(InputError, match=r"held must select some, but not all, of the positions 0 \.\. 99"):
         (Observations.open(tmp_path / "s") if mapped else obs).split(held)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
@@ -178,7 +178,7 @@ def test_a_mask_is_the_same_as_positions(tmp_path: Path) -> None:
 
 
 def test_copies_and_stores_that_are_gone(tmp_path: Path) -> None:
-    """What is mapped stays; a copy keeps the folder, one of another process does without."""
+    """Mapped data stays valid; a deep copy keeps the folder, a pickled one does without."""
     ratings(100, 0).to_store(tmp_path / "s")
     whole = Observations.open(tmp_path / "s")
     rest, _ = whole.split(np.arange(10))
