@@ -20,7 +20,7 @@ _HOMES = {
     "StencilSum": "accams.model.stencils",
     "distill": "accams.estimators.refining",
     "load": "accams.estimators.files",
-    "memory_estimate": "accams.data.memory",
+    "memory_estimate": "accams.engine.memory",
     "refine": "accams.estimators.refining",
 }
 
@@ -42,8 +42,8 @@ __all__ = [
 if TYPE_CHECKING:
     from accams import report as report
     from accams import theory as theory
-    from accams.data.memory import memory_estimate
     from accams.data.observations import Observations
+    from accams.engine.memory import memory_estimate
     from accams.errors import InputError, ModelFileError
     from accams.estimators.accams import ACCAMS
     from accams.estimators.bayesian import BayesianACCAMS

@@ -16,22 +16,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.memory import DISK_AHEAD, DISK_BLOCK
 from accams.data.parts import Scratch
 from accams.data.store import HEADER, is_store
 from accams.data.weights import to_ticks
-from accams.engine.base import Engine
-from accams.engine.residual import NONE, ResidualState, Shift
+from accams.engine.base import Engine, State
+from accams.engine.local import Gatherer
+from accams.engine.memory import DISK_AHEAD, DISK_BLOCK
+from accams.engine.residual import NONE, ResidualPasses, Shift
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import sparse
 from accams.model.stencils import Labels
 from accams.threads import Range, ranges_of
 
-Work = Callable[[int, int], None]
 
-
-class Vector:
+class FileArray:
     """Numbers in a file."""
 
     def __init__(self, path: Path, kind: Any, first: int = 0, *, new: bool = False) -> None:
@@ -70,13 +69,13 @@ class Vector:
         os.close(self._file)
 
 
-class Order(NamedTuple):
+class DiskOrder(NamedTuple):
     """One order of the observations, on disk: row i has partners[starts[i]:starts[i + 1]]."""
 
     starts: NDArray[np.int64]
-    partners: Vector
-    values: Vector
-    weights: Vector | None
+    partners: FileArray
+    values: FileArray
+    weights: FileArray | None
     ranges: list[Range]
 
     @property
@@ -85,7 +84,7 @@ class Order(NamedTuple):
         return max((int(self.starts[hi] - self.starts[lo]) for lo, hi in self.ranges), default=0)
 
 
-class Block(NamedTuple):
+class LoadedRange(NamedTuple):
     """The observations of a range of rows, in memory; rows and entries are counted from its first."""
 
     starts: NDArray[np.int64]
@@ -120,11 +119,11 @@ class DiskEngine(Engine):
         for (starts, index, prefix), name in zip(sides, names, strict=True):
             weighted = obs.stored_weights is not None
             files = (
-                Vector(folder / f"{name}.npy", index.dtype, HEADER),
-                Vector(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
+                FileArray(folder / f"{name}.npy", index.dtype, HEADER),
+                FileArray(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
             )
-            weights = Vector(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
-            self.orders.append(Order(np.array(starts), *files, weights, ranges_of(np.asarray(starts), DISK_BLOCK)))
+            weights = FileArray(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
+            self.orders.append(DiskOrder(np.array(starts), *files, weights, ranges_of(np.asarray(starts), DISK_BLOCK)))
         self._states: list[DiskState] = []
 
     def new_state(self, chain: int = 0) -> DiskState:
@@ -146,23 +145,23 @@ class DiskEngine(Engine):
         self._scratch.remove()
 
 
-class Reading:
+class ReadAhead:
     """The blocks of one pass: some are read ahead, and each is to be given back when it has been worked on."""
 
     def __init__(
         self,
         todo: Sequence[Range],
-        load: Callable[[Range, Any], Block],
+        load: Callable[[Range, Any], LoadedRange],
         room: Sequence[Any],
         reader: ThreadPoolExecutor,
     ) -> None:
         self._load, self._reader, self._todo = load, reader, iter(todo)
-        self._coming: dict[Range, Future[Block]] = {}
+        self._coming: dict[Range, Future[LoadedRange]] = {}
         self._lock = Lock()
         for each in room:
             self.give_back(each)
 
-    def get(self, lo: int, hi: int) -> Block:
+    def get(self, lo: int, hi: int) -> LoadedRange:
         """The block of a range; ranges are asked for in their order."""
         with self._lock:
             future = self._coming.pop((lo, hi))
@@ -176,7 +175,7 @@ class Reading:
                 self._coming[following] = self._reader.submit(self._load, following, room)
 
 
-class DiskState(ResidualState):
+class DiskState(ResidualPasses, State):
     """Residuals of the observed cells in both orders, in files."""
 
     engine: DiskEngine
@@ -184,7 +183,7 @@ class DiskState(ResidualState):
     def __init__(self, engine: DiskEngine, chain: int) -> None:
         super().__init__(engine)
         name = f"{len(engine._states)}-{chain}"
-        self.resid = [Vector(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
+        self.resid = [FileArray(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
         size = max(order.largest for order in engine.orders)
         width = max(order.partners.kind.itemsize for order in engine.orders) + 8
         n_room = engine.threads.n_threads + DISK_AHEAD
@@ -204,10 +203,10 @@ class DiskState(ResidualState):
 
     # -- passes -----------------------------------------------------------------------------------------------
 
-    def _streamed(self, axis: int, work: Callable[[int, int, Block], None], *, write: bool = False) -> Work:
+    def _streamed(self, axis: int, work: Callable[[int, int, LoadedRange], None], *, write: bool = False) -> Gatherer:
         """Work on rows lo .. hi, to be done once for each range, in order; `write`: residuals are written back."""
         order, resid = self.engine.orders[axis], self.resid[axis]
-        reading = Reading(
+        reading = ReadAhead(
             order.ranges, lambda range_, room: self._load(axis, range_, room), self._room, self.engine.reader
         )
 
@@ -220,7 +219,7 @@ class DiskState(ResidualState):
 
         return run
 
-    def _load(self, axis: int, range_: Range, room: NDArray[np.uint8]) -> Block:
+    def _load(self, axis: int, range_: Range, room: NDArray[np.uint8]) -> LoadedRange:
         order, grid = self.engine.orders[axis], self.engine.grid
         (lo, hi), first = range_, order.starts[range_[0]]
         size, width = int(order.starts[hi] - first), order.partners.kind.itemsize
@@ -233,9 +232,9 @@ class DiskState(ResidualState):
             order.weights.read(first, weights)
             if grid.weight_step != self.engine.observations.weight_step:
                 weights = to_ticks(weights, grid.weight_step / self.engine.observations.weight_step)
-        return Block(order.starts[lo : hi + 1] - first, index, resid, weights, room)
+        return LoadedRange(order.starts[lo : hi + 1] - first, index, resid, weights, room)
 
-    def _run(self, axis: int, work: Callable[[int, int, Block], None], *, write: bool = False) -> None:
+    def _run(self, axis: int, work: Callable[[int, int, LoadedRange], None], *, write: bool = False) -> None:
         self.engine.threads.map(self._streamed(axis, work, write=write), self._pass_ranges(axis))
 
     def _pass_ranges(self, axis: int) -> list[Range]:
@@ -243,7 +242,7 @@ class DiskState(ResidualState):
 
     # -- what each engine does in its own way -----------------------------------------------------------------
 
-    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         self._apply(axis, self.pending[axis].all_but_two())
         shifts, partners = self.pending[axis].every(), self._partners(axis)
         (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
@@ -252,7 +251,7 @@ class DiskState(ResidualState):
             codes = np.empty(len(labels), dtype=np.uint32)
             sparse.pack(other_a, other_b, labels, codes)
 
-        def work(lo: int, hi: int, block: Block) -> None:
+        def work(lo: int, hi: int, block: LoadedRange) -> None:
             own = [None if each is None else each[lo:hi] for each in (own_a, own_b)]
             args = block.starts, block.partners, block.resid, block.weights, partners, own[0], T_a, own[1], T_b, codes
             sparse.gather(0, hi - lo, *args, n[lo:hi], l[lo:hi])
@@ -263,7 +262,7 @@ class DiskState(ResidualState):
         self._apply(0, self.pending[0].every())
         out = np.empty(self.shape[0])
 
-        def work(lo: int, hi: int, block: Block) -> None:
+        def work(lo: int, hi: int, block: LoadedRange) -> None:
             sparse.squares(0, hi - lo, block.starts, block.resid, block.weights, out[lo:hi])
 
         self._run(0, work)
@@ -273,7 +272,7 @@ class DiskState(ResidualState):
         self._apply(axis, self.pending[axis].every())
         cost, squares = np.zeros((self.shape[axis], V.shape[1])), V * V
 
-        def work(lo: int, hi: int, block: Block) -> None:
+        def work(lo: int, hi: int, block: LoadedRange) -> None:
             args = block.starts, block.partners, block.resid, block.weights, V, squares
             sparse.table_costs(0, hi - lo, *args, cost[lo:hi])
 
@@ -291,11 +290,11 @@ class DiskState(ResidualState):
             sparse.spread(0, np.array([0, last - first]), index, resid, line)
         return np.ascontiguousarray(out.T)
 
-    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
-        def own(lo: int, hi: int, block: Block) -> None:
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        def own(lo: int, hi: int, block: LoadedRange) -> None:
             sparse.shift_own(0, hi - lo, block.starts, block.resid, change[lo:hi])
 
-        def partner(lo: int, hi: int, block: Block) -> None:
+        def partner(lo: int, hi: int, block: LoadedRange) -> None:
             sparse.shift_partner(0, hi - lo, block.starts, block.partners, block.resid, change)
 
         self._run(axis, own, write=True)
@@ -304,7 +303,7 @@ class DiskState(ResidualState):
     def _apply(self, axis: int, shifts: list[Shift]) -> None:
         for own, other, T in shifts:
 
-            def work(lo: int, hi: int, block: Block, own: Any = own, other: Any = other, T: Any = T) -> None:
+            def work(lo: int, hi: int, block: LoadedRange, own: Any = own, other: Any = other, T: Any = T) -> None:
                 sparse.shift(0, hi - lo, block.starts, block.partners, block.resid, own[lo:hi], other, T)
 
             self._run(axis, work, write=True)

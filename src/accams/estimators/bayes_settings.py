@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accams.data.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
 from accams.data.observations import Observations
+from accams.engine.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
 from accams.errors import InputError
 from accams.estimators import checks
 from accams.estimators.encoding import encoded_parameters

@@ -45,7 +45,7 @@ def gather_kernel(
     """A pass that adds so many stencils to the residual, and sums it by the partners' k clusters in stencil `slot`.
 
     `dense`: partners follow each other, so there is no index; `weighted`: every observation has a weight; `partnered`:
-    so has every partner. Sums of each thread's piece go into `parts` (see `accams.engine.cuda.sums`): without weights,
+    so has every partner. PieceSums of each thread's piece go into `parts` (see `accams.engine.cuda.sums`): without weights,
     sum and count share a 64-bit word, as in `accams.kernels.sparse`.
     Templates have the rows of the matrix first, so they are read the other way round along axis 1. Entries are read
     AHEAD at a time before anything is done with them, since memory is far. With k = 0 nothing is summed.

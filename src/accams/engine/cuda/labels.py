@@ -37,7 +37,7 @@ def label_kernel(
     `k` has the clusters of the rows first. "nearest": the cheapest label, prices[a] + sum_b scale n T^2 - 2 l T;
     "draw": one drawn with log p(a) = prices[a] - scale / 2 sum_b (n T^2 - 2 l T); "keep": the one it has. T is the
     template in ticks, rows of the matrix first, so it is read the other way round along axis 1. The scale and the key
-    of random numbers are in a line of what was sent (`accams.engine.cuda.sheet`). `uniform_rows`: all rows have the
+    of random numbers are in a line of what was sent (`accams.engine.cuda.visit_buffer`). `uniform_rows`: all rows have the
     same n; then costs are added up in the order in which the CPU does it. `heavy`: sums have weights. `tables` are
     added to: N, L, rows of each label, labels that changed.
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.memory import TILE
+from accams.engine.cuda.memory import TILE
 from accams.kernels import slices
 from accams.threads import Threads
 
@@ -28,7 +28,7 @@ NOBODY = -1  # the row of a thread that has no piece
 
 
 @dataclass(frozen=True)
-class Layout:
+class SliceLayout:
     """One order of the observations, in slices.
 
     Attributes
@@ -140,7 +140,7 @@ class Queues(NamedTuple):
 def lay_out(
     starts: NDArray[np.int64], index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE,
     cap: int = 512,
-) -> Layout:  # fmt: skip
+) -> SliceLayout:  # fmt: skip
     """The layout of an order, in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending.
 
     A tile has at most `tile` partners and a piece at most `cap` entries.
@@ -164,7 +164,7 @@ def lay_out(
     slice_starts = np.concatenate([[0], np.cumsum(widths * WARP)])
     rows_ = _order(counts, owners[order], slots, np.diff(starts))
     lanes_ = lanes[0].astype(np.int32), lanes[1].astype(np.int32), lanes[2], np.zeros(0, np.int32)
-    layout = Layout(tile, n_tiles, slice_starts, slice_tiles, *lanes_, *rows_, np.zeros(0, np.uint16))
+    layout = SliceLayout(tile, n_tiles, slice_starts, slice_tiles, *lanes_, *rows_, np.zeros(0, np.uint16))
     within = np.zeros(max(len(index), 1), np.uint16)
     threads.run(slices.within_tile, ranges, starts, index, tile, within)
     return replace(layout, index=layout.arranged(within, threads), places=within[lanes[2]].astype(np.int32))
@@ -195,5 +195,5 @@ def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], N
     return slots, np.repeat(np.arange(n_tiles), n_slices).astype(np.int32)
 
 
-def _ranges(layout: Layout, threads: Threads) -> list[tuple[int, int]]:
+def _ranges(layout: SliceLayout, threads: Threads) -> list[tuple[int, int]]:
     return threads.split(layout.slice_starts) if len(layout.slice_tiles) else []

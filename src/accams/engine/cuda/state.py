@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.base import Random, State, Sums
-from accams.engine.cpu import Order, to_column_order
+from accams.engine.base import State
+from accams.engine.cpu import MemoryOrder, to_column_order
 from accams.engine.cuda import kernels, steps
-from accams.engine.cuda.desk import Desk
+from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
-from accams.engine.cuda.engine import CudaEngine
+from accams.engine.cuda.graph_cache import GraphCache
 from accams.engine.cuda.labels import How, label_bytes, label_kernel, label_threads
-from accams.engine.cuda.programs import Programs
-from accams.engine.cuda.residual import Residual
-from accams.engine.cuda.sheet import Planned, Sheet
+from accams.engine.cuda.residual import DeviceResidual
 from accams.engine.cuda.slots import Copies, Slots
 from accams.engine.cuda.snapshots import Snapshots
+from accams.engine.cuda.update_buffer import UpdateBuffer
+from accams.engine.cuda.visit_buffer import Planned, VisitBuffer
 from accams.engine.kmeans import Init
+from accams.engine.passes import Random
 from accams.engine.rules import Blocked, BlockedVisit, Nearest, Template
-from accams.engine.tables import Table, Tables, Visited, own_first
+from accams.engine.tables import SumPair, Table, Tables, Visited, own_first
 from accams.errors import InputError
 from accams.kernels import sparse
 from accams.model.codes import Codes
@@ -40,15 +42,17 @@ class CudaState(State):
     Visits are planned, and run some at a time: everything else runs them first.
     """
 
-    engine: CudaEngine
+    engine: CudaData
 
-    def __init__(self, engine: CudaEngine, like: CudaState | None = None) -> None:
+    def __init__(self, engine: CudaData, like: CudaState | None = None) -> None:
         super().__init__(engine)
         stream = self.stream = Stream(engine.device)
         self._slots = Slots(self.shape, engine.n_stencils, stream)
-        self._residual: Residual = Residual(engine, self._slots, stream, None if like is None else like._residual)
-        self._sheet = Sheet(engine.n_stencils, 2, stream)
-        self._desk, self._snapshots = Desk(stream), Snapshots(self._slots, stream)
+        self._residual: DeviceResidual = DeviceResidual(
+            engine, self._slots, stream, None if like is None else like._residual
+        )
+        self._visit_buffer = VisitBuffer(engine.n_stencils, 2, stream)
+        self._update_buffer, self._snapshots = UpdateBuffer(stream), Snapshots(self._slots, stream)
         self._tables = stream.zeros(2 * kernels.LARGEST + kernels.MAX_LABELS + 1, np.int64)
         self._prices = stream.zeros(kernels.MAX_LABELS, np.float64)
         self._unused = stream.zeros(1, np.int32)  # in place of weights that there are not
@@ -58,11 +62,14 @@ class CudaState(State):
         self._planned: list[Planned] = []  # visits that are yet to run
         self._running: list[Planned] = []  # visits that have run or are running, and are not told of yet
         self._untold = set[int]()  # slots of both
-        self._programs = Programs(stream, self._residual)
+        self._graphs = GraphCache(stream, self._residual)
         self._threads = engine.device.threads
-        self.templates = Copies(self._fetch_templates)  # type: ignore[assignment]
-        self.row_labels = Copies(lambda lo, hi: self._fetch_labels(0, lo, hi))  # type: ignore[assignment]
-        self.col_labels = Copies(lambda lo, hi: self._fetch_labels(1, lo, hi))  # type: ignore[assignment]
+        self.current = None
+        self._template_copies = Copies(self._fetch_templates)
+        self._label_copies = [Copies(partial(self._fetch_labels, axis)) for axis in (0, 1)]
+        # sequences that are read like lists; nothing appends to them
+        self.templates = cast("list[Template]", self._template_copies)
+        self.row_labels, self.col_labels = (cast("list[Labels]", copies) for copies in self._label_copies)
 
     @property
     def labels(self) -> list[Labels]:
@@ -70,10 +77,6 @@ class CudaState(State):
         assert self.current is not None
         self._settle()
         return [self.stream.fetch(each[self.current]) for each in self._slots.labels]
-
-    @labels.setter
-    def labels(self, _: list[Labels]) -> None:
-        """They are set on the device."""
 
     # -- the contract -----------------------------------------------------------------------------------------
 
@@ -106,29 +109,33 @@ class CudaState(State):
         self._counted.discard(self.current)
         self._ended(self.current, np.array(T, np.int32))
 
-    def _relabelled(self, axis: int, rule: Nearest | Blocked) -> Tables:
+    def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
         if isinstance(rule, Nearest):
-            return self._label("nearest", axis, rule.T, rule.curvature, rule.prices)
-        return self._label("draw", axis, rule.T, rule.precision, rule.log_prior, rule.key)
+            tables = self._label("nearest", axis, rule.T, rule.curvature, rule.prices)
+        else:
+            tables = self._label("draw", axis, rule.T, rule.precision, rule.log_prior, rule.key)
+        if tables.moved:
+            self._residual.fresh[1 - axis] = False
+        return tables
 
     def visit(self, rule: BlockedVisit) -> None:
         assert self.current is not None
         slot = self.current
-        if len(rule.updates) > self._sheet.n_updates:
+        if len(rule.updates) > self._visit_buffer.n_updates:
             self._tell()
-            self._sheet = Sheet(self._sheet.n_lines, len(rule.updates), self.stream)
-            self._programs.clear()
+            self._visit_buffer = VisitBuffer(self._visit_buffer.n_lines, len(rule.updates), self.stream)
+            self._graphs.clear()
         if not self._taken_out and rule.T is not self.templates[slot]:
             self._settle()
         planned = Planned(slot, len(self._running) + len(self._planned), tuple(each.axis for each in rule.updates))
-        self._sheet.write(planned.line, rule)
+        self._visit_buffer.write(planned.line, rule)
         self._untold.add(slot)
         if slot not in self._counted:
             self._slots.put_counts(slot, rule.counts)
             self._counted.add(slot)
         if self._taken_out:
             self._slots.put_template(slot, rule.T)
-            self._sheet.send(planned.line, planned.line + 1)
+            self._visit_buffer.send(planned.line, planned.line + 1)
             self._residual.send_weights(self.row_weights)
             self._start_one(planned)
             self._running.append(planned)
@@ -150,7 +157,7 @@ class CudaState(State):
         self._settle()
         self.stream.send(labels.astype(np.uint8), self._slots.labels[axis][self.current])
         self._counted.discard(self.current)
-        self.forget_sums(1 - axis)
+        self._residual.fresh[1 - axis] = False
 
     def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         assert self.current is not None
@@ -166,14 +173,11 @@ class CudaState(State):
             T = np.rint(kmeans.means(own_first(tables.N, axis), own_first(tables.L, axis)))
         return self.labels[axis]
 
-    def set_row_weights(self, weights: NDArray[np.float64]) -> None:
+    def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
         self._run_planned()  # with the weights as they were
-        super().set_row_weights(weights)
+        self.row_weights, self._residual.fresh = weights, [False, False]
 
-    def forget_sums(self, axis: int) -> None:
-        self._residual.fresh[axis] = False
-
-    def sums(self, axis: int) -> Sums:
+    def sums(self, axis: int) -> SumPair:
         return self._some_sums(axis, None)
 
     def codes(self) -> Codes | Future[Codes]:
@@ -187,7 +191,8 @@ class CudaState(State):
         return self._snapshots.take(len(templates), lambda both: Codes.of(templates, both, *more).compact())
 
     def release(self) -> None:
-        """The sums stay: they are small beside the residual."""
+        """Start what is planned. The sums stay: recorded graphs hold their addresses."""
+        self._run_planned()
 
     def _ticks_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
         self._run_planned()
@@ -195,7 +200,7 @@ class CudaState(State):
         self.stream.spread(steps.predict, len(rows), *where, *self._slots.arrays, len(self.templates), out)
         return self.stream.fetch(out)
 
-    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self._run_planned()
         self._residual.shift_effects(axis, change)
 
@@ -205,8 +210,8 @@ class CudaState(State):
             self.templates, self.row_labels = [*self.templates], [*self.row_labels]
             self.col_labels = [*self.col_labels]
         self._snapshots.close()
-        del self._programs, self._residual, self._slots, self._sheet, self._tables, self._prices, self._cells
-        del self._desk, self._snapshots
+        del self._graphs, self._residual, self._slots, self._visit_buffer, self._tables, self._prices, self._cells
+        del self._update_buffer, self._snapshots
 
     # -- visits -----------------------------------------------------------------------------------------------
 
@@ -216,8 +221,8 @@ class CudaState(State):
         if not planned:
             return
         self._residual.send_weights(self.row_weights)
-        self._sheet.send(planned[0].line, planned[-1].line + 1)
-        self._programs.run((tuple(planned), self.row_weights is None), lambda: self._start(*planned))
+        self._visit_buffer.send(planned[0].line, planned[-1].line + 1)
+        self._graphs.run((tuple(planned), self.row_weights is None), lambda: self._start(*planned))
         self._running += planned
 
     def _start(self, *visits: Planned) -> None:
@@ -228,7 +233,7 @@ class CudaState(State):
 
     def _start_one(self, visit: Planned) -> None:
         """Start the kernels of a visit to a stencil that was taken out, and put it back."""
-        (slot, line, axes), slots, sheet = visit, self._slots, self._sheet
+        (slot, line, axes), slots, sheet = visit, self._slots, self._visit_buffer
         k, told = slots.shapes[slot], (self._prices, sheet.moved, sheet.gain)
         begin = slots.counts, slot, axes[0], k[axes[0]], *sheet.given, line, *told[:2]
         self.stream.launch(steps.first_step, 1, self._threads, 0, *begin)
@@ -246,11 +251,11 @@ class CudaState(State):
         if not self._running:
             return
         n = len(self.templates)
-        moved, gain = self._sheet.told()
+        moved, gain = self._visit_buffer.told()
         T, counts = self.stream.fetch(self._slots.T[:n]), self.stream.fetch(self._slots.counts[:n])
         for each in self._running:
             template, k = self._slots.template(each.slot, T[each.slot]), self._slots.shapes[each.slot]
-            self.templates.changed(each.slot, template)  # type: ignore[attr-defined]
+            self._template_copies.changed(each.slot, template)
             sizes = [counts[each.slot, axis, : k[axis]].copy() for axis in (0, 1)]
             rows, cols = moved[each.line]
             self._visited.append(Visited(template, sizes, (int(rows), int(cols)), float(gain[each.line])))
@@ -266,9 +271,9 @@ class CudaState(State):
 
     def _ended(self, slot: int, T: Template | None = None) -> None:
         """The current stencil is no longer that."""
-        self.templates.changed(slot, T)  # type: ignore[attr-defined]
-        self.row_labels.changed(slot)  # type: ignore[attr-defined]
-        self.col_labels.changed(slot)  # type: ignore[attr-defined]
+        self._template_copies.changed(slot, T)
+        for copies in self._label_copies:
+            copies.changed(slot)
         self._known_squares, self.current = None, None
 
     # -- passes -----------------------------------------------------------------------------------------------
@@ -283,9 +288,9 @@ class CudaState(State):
         self._counted.discard(self.current)
         self._residual.send_weights(self.row_weights)
         (a, b), k, cells = self.k, self.k[axis], self.k[0] * self.k[1]
-        self._desk.send(T, scale, prices, key)
-        self._launch_label(how, axis, self.current, self._desk.given, self._desk.tables, own)
-        found = self.stream.fetch(self._desk.tables[: 2 * cells + k + 1])
+        self._update_buffer.send(T, scale, prices, key)
+        self._launch_label(how, axis, self.current, self._update_buffer.given, self._update_buffer.tables, own)
+        found = self.stream.fetch(self._update_buffer.tables[: 2 * cells + k + 1])
         N, L = found[: 2 * cells].reshape(2, a, b)
         return Tables(N, L, found[2 * cells : -1], int(found[-1]))
 
@@ -300,7 +305,7 @@ class CudaState(State):
         k = shape[axis], shape[1 - axis]
         kind = {"row_weighted": weighted, "uniform_rows": self.uniform and how == "nearest"}
         kernel = label_kernel(how, k, axis, self._threads, **kind, heavy=sums.heavy)
-        blocks, side = self.engine.device.blocks(self.shape[axis], label_threads(k)), self.engine.sides[axis]
+        blocks, side = self.engine.device.blocks(self.shape[axis], label_threads(k)), self.engine.orders[axis]
         args = *sums, side.alone, side.order, weights, *given, self._slots.labels[axis], slot, tables
         self.stream.launch(kernel, blocks, self._threads, label_bytes(k, self._threads), *args)
 
@@ -314,7 +319,7 @@ class CudaState(State):
         self._run_planned()
         return list(self.stream.fetch(self._slots.labels[axis][lo:hi]))
 
-    def _some_sums(self, axis: int, positions: NDArray[np.int64] | None) -> Sums:
+    def _some_sums(self, axis: int, positions: NDArray[np.int64] | None) -> SumPair:
         """The sums of some rows (columns), or of all, by the current stencil's clusters of the other axis."""
         assert self.current is not None
         self._settle()
@@ -338,9 +343,6 @@ class CudaState(State):
         self._residual.send_weights(self.row_weights)
         n[:], l[:] = self._residual.sums_by(axis, labels, n.shape[1])
 
-    def _shift(self, stencil: int, sign: int) -> None:
-        raise NotImplementedError("stencils are taken out and put back on the device")
-
     def _squares(self) -> NDArray[np.float64]:
         self._settle()
         return self._residual.squares()
@@ -362,11 +364,11 @@ class CudaState(State):
             sparse.spread(position, order.starts, order.index, resid, line)
         return np.ascontiguousarray(out.T)
 
-    def _order(self, axis: int) -> Order:
+    def _order(self, axis: int) -> MemoryOrder:
         """One order of the observations, as CPU kernels take it."""
         obs, grid = self.engine.observations, self.engine.grid
         weights = None if obs.stored_weights is None else grid.weight_ticks(obs)
         if weights is not None and axis == 1:
             weights = to_column_order(obs, weights, self.engine.threads)
         starts, index = ((obs.row_starts, obs.cols), (obs.col_starts, obs.rows))[axis]
-        return Order(starts, index, weights, self.engine.threads.split(starts))
+        return MemoryOrder(starts, index, weights, self.engine.threads.split(starts))

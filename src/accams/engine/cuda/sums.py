@@ -1,4 +1,4 @@
-"""Sums over the residual as passes leave them on a GPU, piece by piece, and what is made of them.
+"""PieceSums over the residual as passes leave them on a GPU, piece by piece, and what is made of them.
 
 Most rows (here: rows or columns) are one piece: their sums are used as they are. Those of the others, which were cut,
 are added up first.
@@ -14,12 +14,12 @@ from numba import cuda, int64
 
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.jit import kernel, part
-from accams.engine.cuda.layout import NOBODY, Layout
+from accams.engine.cuda.layout import NOBODY, SliceLayout
 from accams.kernels.sparse import HALF
 
 
-class Sums(NamedTuple):
-    """Sums of one axis by k clusters of the other.
+class PieceSums(NamedTuple):
+    """PieceSums of one axis by k clusters of the other.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Sums(NamedTuple):
     l: Array
 
     @classmethod
-    def empty(cls, layout: Layout, k: int, heavy: bool, stream: Stream) -> Sums:
+    def empty(cls, layout: SliceLayout, k: int, heavy: bool, stream: Stream) -> PieceSums:
         """Room for the sums of an axis; `heavy`: with weights."""
         n_cut = len(layout.order) - len(layout.alone)
         n, l = stream.zeros((k, n_cut), np.int64), stream.zeros((k, n_cut), np.int64)
@@ -58,7 +58,7 @@ def unpacked(word):
     return count, word - (count << 44)
 
 
-def threads_per_row(layout: Layout, most: int) -> int:
+def threads_per_row(layout: SliceLayout, most: int) -> int:
     """Threads that add up the pieces of a row: a power of two, not more than it has pieces on average."""
     pieces = len(layout.cut_lanes) // max(1, len(layout.cut_starts) - 1)
     return min(32, most, 1 << max(0, pieces.bit_length() - 1))

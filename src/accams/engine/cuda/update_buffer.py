@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from accams.engine.cuda.device import Stream
 from accams.engine.cuda.kernels import LABELS, LARGEST, MAX_LABELS, SCALE
-from accams.engine.cuda.sheet import N_KEYS, N_NUMBERS
+from accams.engine.cuda.visit_buffer import N_KEYS, N_NUMBERS
 from accams.engine.rules import Key
 
 PARTS = {"numbers": N_NUMBERS, "keys": N_KEYS, "prices": MAX_LABELS, "template": LARGEST // 2,
          "tables": 2 * LARGEST + MAX_LABELS + 1}  # in words of eight bytes  # fmt: skip
 
 
-class Desk:
+class UpdateBuffer:
     """Numbers, keys, prices of labels and a template as kernels read them (line 0, slot 0), and tables.
 
     Attributes

@@ -23,7 +23,7 @@ class Planned(NamedTuple):
     axes: tuple[int, ...]
 
 
-class Sheet:
+class VisitBuffer:
     """Numbers and keys of random numbers that were sent, and what came out.
 
     Attributes

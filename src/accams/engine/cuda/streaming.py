@@ -9,7 +9,7 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from accams.engine.cuda.device import Array, Device, Stream
-from accams.engine.cuda.layout import Layout
+from accams.engine.cuda.layout import SliceLayout
 
 
 class Chunk(NamedTuple):
@@ -21,7 +21,7 @@ class Chunk(NamedTuple):
     last: int
 
 
-def chunks_of(layout: Layout, most: int | None) -> list[Chunk]:
+def chunks_of(layout: SliceLayout, most: int | None) -> list[Chunk]:
     """Chunks of at most so many entries, or of a single slice that has more; all of it, if there is no bound."""
     starts, found, slice_ = layout.slice_starts, list[Chunk](), 0
     while slice_ < len(starts) - 1:
@@ -40,7 +40,7 @@ def pinned(array: NDArray[Any]) -> NDArray[Any]:
     return out
 
 
-class Lane:
+class StagingBuffer:
     """Room on the device for one chunk. Two of them take turns: one is copied while the other is worked on."""
 
     def __init__(self, device: Device, size: int) -> None:

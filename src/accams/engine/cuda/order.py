@@ -9,13 +9,13 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.memory import TILE
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
-from accams.engine.cuda.layout import WARP, Layout
-from accams.engine.cuda.pipe import Chunk, Lane, chunks_of, pinned
-from accams.engine.cuda.sums import Sums, add_up_kernel, threads_per_row
+from accams.engine.cuda.layout import WARP, SliceLayout
+from accams.engine.cuda.memory import TILE
+from accams.engine.cuda.streaming import Chunk, StagingBuffer, chunks_of, pinned
+from accams.engine.cuda.sums import PieceSums, add_up_kernel, threads_per_row
 from accams.errors import InputError
 
 STATIC = 2 * 4 * LARGEST + 1024  # shared memory of `gather` beside its sums and codes
@@ -25,7 +25,7 @@ Shift = tuple[int, int, int, int]  # slot, sign, clusters of rows, clusters of p
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchPlan:
     """How a pass is launched: the queues of each chunk, and what a block is like."""
 
     queues: list[tuple[Array, ...]]
@@ -33,13 +33,13 @@ class Plan:
     shared: int
 
 
-class Side:
+class DeviceOrder:
     """Rows (or columns) and their observations.
 
     Parameters
     ----------
     axis : int
-    layout : Layout
+    layout : SliceLayout
     weights : array or None
         One whole number per observation, in the layout's order.
     dense : bool
@@ -50,7 +50,7 @@ class Side:
     """
 
     def __init__(
-        self, axis: int, layout: Layout, weights: NDArray[np.int32] | None, dense: bool, stream: Stream,
+        self, axis: int, layout: SliceLayout, weights: NDArray[np.int32] | None, dense: bool, stream: Stream,
         most: int | None = None,
     ) -> None:  # fmt: skip
         self.axis, self.layout, self.dense, self.stream = axis, replace(layout, index=NO_INDEX), dense, stream
@@ -68,12 +68,12 @@ class Side:
             stream.upload(each) for each in (layout.alone, layout.order, layout.spots)
         )
         self._cut = stream.upload(layout.cut_starts), stream.upload(layout.cut_lanes)
-        self._plans: dict[tuple[int, bool], Plan] = {}
+        self._plans: dict[tuple[int, bool], LaunchPlan] = {}
         self._lock = Lock()
 
     def gather(
-        self, stream: Stream, resid: Array, lanes: list[Lane], stencils: tuple[Array, ...], slot: int,
-        shifts: list[Shift], partner_weights: Array | None = None, sums: Sums | None = None,
+        self, stream: Stream, resid: Array, lanes: list[StagingBuffer], stencils: tuple[Array, ...], slot: int,
+        shifts: list[Shift], partner_weights: Array | None = None, sums: PieceSums | None = None,
     ) -> None:  # fmt: skip
         """Add at most two stencils to the residual, and sum it by the clusters of partners in `slot` if there is room.
 
@@ -97,7 +97,7 @@ class Side:
         if sums is not None:
             self._add_up(stream, sums)
 
-    def _add_up(self, stream: Stream, sums: Sums) -> None:
+    def _add_up(self, stream: Stream, sums: PieceSums) -> None:
         """Add up the sums of rows that were cut into pieces."""
         threads = stream.device.threads
         together = threads_per_row(self.layout, threads)
@@ -105,13 +105,15 @@ class Side:
         blocks = -(-sums.n.shape[1] // (threads // together)), sums.k
         stream.launch(kernel, blocks, threads, 0, *self._cut, *sums)
 
-    def squares(self, stream: Stream, resid: Array, lanes: list[Lane], out: Array) -> None:
+    def squares(self, stream: Stream, resid: Array, lanes: list[StagingBuffer], out: Array) -> None:
         """Add the squared residuals of every row to `out`."""
         for here, chunk, _, values, weights in self._each(stream, resid, lanes, write=False):
             size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
             here.spread(steps.squares_kernel(self.weighted), size, *self._lanes, *where, values, weights, out)
 
-    def shift_effects(self, stream: Stream, resid: Array, lanes: list[Lane], change: Array, *, own: bool) -> None:
+    def shift_effects(
+        self, stream: Stream, resid: Array, lanes: list[StagingBuffer], change: Array, *, own: bool
+    ) -> None:
         """Subtract the change of each row's own effect, or of its partners', from its residuals."""
         kernel = steps.effects_kernel(self.dense, own)
         for here, chunk, index, values, _ in self._each(stream, resid, lanes, write=True):
@@ -120,7 +122,7 @@ class Side:
             here.spread(kernel, size, *self._lanes, *where, *place, values, change)
 
     def _each(
-        self, stream: Stream, resid: Array, lanes: list[Lane], *, write: bool
+        self, stream: Stream, resid: Array, lanes: list[StagingBuffer], *, write: bool
     ) -> Iterator[tuple[Stream, Chunk, Array, Array, Array]]:
         """Each chunk on the device: a stream for it, and its index, residual (to be written back or not), weights."""
         index, weights = (self._unused if each is None else each for each in (self._index, self._weights))
@@ -139,7 +141,7 @@ class Side:
         for lane in lanes:
             stream.after(lane.stream)
 
-    def _plan(self, k: int, heavy: bool) -> Plan:
+    def _plan(self, k: int, heavy: bool) -> LaunchPlan:
         """How a pass is launched whose partners have k clusters."""
         with self._lock:
             if (k, heavy) not in self._plans:
@@ -149,7 +151,7 @@ class Side:
                 queues = [layout.queues(*shape, *chunk[:2]) for chunk in self.chunks]
                 there = [tuple(self.stream.upload(each) for each in some) for some in queues]
                 self.stream.wait()
-                self._plans[k, heavy] = Plan(there, threads, gather_bytes(k, threads, layout.tile, heavy))
+                self._plans[k, heavy] = LaunchPlan(there, threads, gather_bytes(k, threads, layout.tile, heavy))
             return self._plans[k, heavy]
 
 

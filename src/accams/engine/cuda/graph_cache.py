@@ -6,20 +6,20 @@ import warnings
 from collections.abc import Callable, Hashable
 
 from accams.engine.cuda.device import Stream
-from accams.engine.cuda.residual import Residual, Waiting
+from accams.engine.cuda.residual import DeviceResidual, Waiting
 
 MOST = 256  # recordings
 Program = tuple[Callable[[], None], list[Waiting]]  # what starts it, and what waits to be added afterwards
 
 
-class Programs:
+class GraphCache:
     """Recordings of kernels.
 
     Kernels have the same arguments whenever the same work comes with the same stencils waiting to be added, so these
     are part of its name. What passes by in chunks is not recorded.
     """
 
-    def __init__(self, stream: Stream, residual: Residual) -> None:
+    def __init__(self, stream: Stream, residual: DeviceResidual) -> None:
         self._stream, self._residual = stream, residual
         self._known: dict[Hashable, Program | None] = {}  # None: it has come once
         self._recordable = not residual.streamed
