@@ -67,9 +67,7 @@ def test_too_little_memory_is_said_before_anything_is_allocated(monkeypatch: pyt
     obs = ratings(30, 20, 10)
     small_device(monkeypatch, 10_000)
     monkeypatch.setattr(device.cuda, "to_device", lambda *_, **__: pytest.fail("something was allocated"))
-    with pytest.raises(
-        InputError, match=r"needs .* GB on the GPU for this fit, or at least .* but only 1e-05 GB are"
-    ):
+    with pytest.raises(InputError, match=r"needs .* GB on the GPU for this fit, or at least .* but only 1e-05 GB are"):
         ACCAMS(2, 3, engine="cuda", verbose=False).fit(obs)
     with pytest.raises(InputError, match=r"for this fit of 3 chains.*: use fewer stencils or chains, or engine='cpu'"):
         BayesianACCAMS(2, 3, engine="cuda", n_chains=3, noise=0.5, verbose=False).fit(obs)

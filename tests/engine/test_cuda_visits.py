@@ -92,7 +92,7 @@ def test_a_driver_that_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
                 visit(state, 0, sweep)
             assert_same(states)
 
-    with pytest.warns(UserWarning, match="cannot be recorded .not supported.: each is started by itself"):
+    with pytest.warns(UserWarning, match="cannot be recorded .not supported.: each is launched on its own"):
         sweeps()
     assert len(set(squared_errors(states))) == 1
 

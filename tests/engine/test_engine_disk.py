@@ -60,7 +60,7 @@ def test_ranges_hold_every_row_once() -> None:
 
 
 def test_what_is_no_store(data: Observations) -> None:
-    with pytest.raises(InputError, match="engine='disk' takes a store: make one with accams ingest"):
+    with pytest.raises(InputError, match="engine='disk' takes a store: create one with Observations.to_store"):
         ACCAMS(2, 2, engine="disk").fit(data)
 
 
@@ -68,7 +68,7 @@ def test_a_store_that_shrinks(data: Observations, tmp_path: Path) -> None:
     obs = Observations.open(tmp_path / "s")
     content = (tmp_path / "s" / "cols.npy").read_bytes()
     (tmp_path / "s" / "cols.npy").write_bytes(content[:-40])
-    with pytest.raises(InputError, match="a file of the store has become shorter: ingest the data again"):
+    with pytest.raises(InputError, match="a file of the store was truncated: ingest the data again"):
         ACCAMS(2, 2, engine="disk", verbose=False).fit(obs)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 

@@ -163,7 +163,7 @@ class GraphState(CpuState):
         return blanks
 
     def _active(self, axis: int) -> Iterator[tuple[int, Labels, Labels, NDArray[np.int32]]]:
-        """Yield number, labels of this and the other axis, and template (this axis first) of stencils in the residual."""
+        """Yield number, labels of this and the other axis, template (this axis first) of stencils in the residual."""
         for stencil, (T, c, d) in enumerate(zip(self.templates, self.row_labels, self.col_labels, strict=True)):
             if stencil != self.current:
                 yield (stencil, c, d, T) if axis == 0 else (stencil, d, c, np.ascontiguousarray(T.T))

@@ -1,4 +1,4 @@
-"""Observations that are too many for the device: they stay in the computer's memory, and pass by in chunks."""
+"""Streaming of observations that do not fit on the device: they stay in host memory and are copied in chunks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accams.engine.cuda.layout import SliceLayout
 
 
 class Chunk(NamedTuple):
-    """Slices that pass by together, and their entries."""
+    """Slices that are copied together, and their entries."""
 
     first_slice: int
     last_slice: int
@@ -22,39 +22,39 @@ class Chunk(NamedTuple):
 
 
 def chunks_of(layout: SliceLayout, most: int | None) -> list[Chunk]:
-    """Chunks of at most so many entries, or of a single slice that has more; all of it, if there is no bound."""
-    starts, found, slice_ = layout.slice_starts, list[Chunk](), 0
+    """Cut a layout into chunks of at most `most` entries (or a single slice that has more); None: one chunk."""
+    starts, chunks, slice_ = layout.slice_starts, list[Chunk](), 0
     while slice_ < len(starts) - 1:
         end = len(starts) - 1
         if most is not None:
             end = max(slice_ + 1, int(np.searchsorted(starts, starts[slice_] + most, side="right")) - 1)
-        found.append(Chunk(slice_, end, int(starts[slice_]), int(starts[end])))
+        chunks.append(Chunk(slice_, end, int(starts[slice_]), int(starts[end])))
         slice_ = end
-    return found
+    return chunks
 
 
 def pinned(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy from which, and to which, the device copies by itself."""
+    """Return a copy in pinned memory, which the device can read and write asynchronously."""
     out: NDArray[Any] = cuda.pinned_array(array.shape, array.dtype)
     out[:] = array
     return out
 
 
 class StagingBuffer:
-    """Room on the device for one chunk. Two of them take turns: one is copied while the other is worked on."""
+    """Device buffer for one chunk. Two take turns: one is copied while the other is worked on."""
 
     def __init__(self, device: Device, size: int) -> None:
         self.stream, self._size = Stream(device), size
-        self._room: dict[str, Array] = {}
+        self._arrays: dict[str, Array] = {}
 
     def load(self, name: str, values: NDArray[Any], chunk: Chunk) -> Array:
-        """A chunk of these values, on the device."""
-        if name not in self._room:
-            self._room[name] = self.stream.zeros(self._size, values.dtype)
-        here = self._room[name][: chunk.last - chunk.first]
-        self.stream.send(values[chunk.first : chunk.last], here)
-        return here
+        """Copy a chunk of these values to the device."""
+        if name not in self._arrays:
+            self._arrays[name] = self.stream.zeros(self._size, values.dtype)
+        array = self._arrays[name][: chunk.last - chunk.first]
+        self.stream.send(values[chunk.first : chunk.last], array)
+        return array
 
     def store(self, name: str, values: NDArray[Any], chunk: Chunk) -> None:
-        """Back to where a chunk of these values came from."""
-        self.stream.receive(self._room[name][: chunk.last - chunk.first], values[chunk.first : chunk.last])
+        """Copy a chunk back to where it was loaded from."""
+        self.stream.receive(self._arrays[name][: chunk.last - chunk.first], values[chunk.first : chunk.last])
