@@ -11,8 +11,7 @@ import pytest
 import twins
 
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
-from accams.data import memory
-from accams.engine import disk
+from accams.engine import disk, memory
 from accams.estimators import bayes_settings
 from accams.fit import calibrate
 from accams.fit.running import Running
@@ -60,7 +59,7 @@ def test_ranges_hold_every_row_once() -> None:
 
 
 def test_what_is_no_store(data: Observations) -> None:
-    with pytest.raises(InputError, match="engine='disk' takes a store: create one with Observations.to_store"):
+    with pytest.raises(InputError, match=r"engine='disk' takes a store: create one with Observations\.to_store"):
         ACCAMS(2, 2, engine="disk").fit(data)
 
 
