@@ -128,6 +128,6 @@ def test_many_clusters_leave_room_for_fewer_threads_or_none() -> None:
     tile = tile_for(480_189, 32, True, H200)
     threads, together = fitting(32, tile, True, H200)
     assert 256 <= threads * together < 1024
-    with pytest.raises(InputError, match="no room for 256 clusters on this GPU: use engine='cpu'"):
+    with pytest.raises(InputError, match="no room for 256 clusters on this GPU: use fewer, or engine='cpu'"):
         fitting(256, TILE, True, H200)
     assert fitting(256, tile_for(480_189, 256, True, H200), True, H200)[0] >= WARP

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from accams.engine.base import Engine, State
-from accams.engine.local import Gatherer
-from accams.engine.residual import NONE, ResidualPasses
+from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import dense
@@ -59,7 +58,7 @@ class DenseEngine(Engine):
         return out
 
 
-class DenseState(ResidualPasses, State):
+class DenseState(LocalPasses, State):
     """Residuals of all cells; resid[axis] has the other axis first."""
 
     engine: DenseEngine
@@ -69,10 +68,8 @@ class DenseState(ResidualPasses, State):
         self.resid = engine.values_in_ticks()
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
-        weights, pending = self.engine.weights[axis], self.pending[axis]
-        self._apply(axis, pending.all_but_two())
-        a, b = [*pending.every(), NONE, NONE][:2]
-        partners = self._partners(axis)
+        weights, partners = self.engine.weights[axis], self.own_weights(1 - axis)
+        a, b = [*self._apply_pending(axis, leave=2), NONE, NONE][:2]
         args = self.resid[axis], weights, partners, *a, *b, labels, n, l
         if weights is None:
             n[:] = np.bincount(labels, weights=partners, minlength=n.shape[1])
@@ -82,13 +79,13 @@ class DenseState(ResidualPasses, State):
         return self.engine.ranges[axis]
 
     def _squares(self) -> NDArray[np.float64]:
-        self._apply(1, self.pending[1].every())
+        self._apply_pending(1)
         out = np.empty(self.shape[0])
         self.engine.threads.run(dense.squares, self.engine.ranges[0], self.resid[1], self.engine.weights[1], out)
         return out
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         X, W = self.resid[axis], self.engine.weights[axis]
         cost, V2 = np.empty((self.shape[axis], V.shape[1])), V * V
 
@@ -107,7 +104,7 @@ class DenseState(ResidualPasses, State):
         return cost
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         lines = self.resid[axis][:, positions].astype(np.float64)
         weights = self.engine.weights[axis]
         return lines if weights is None else lines * (weights[:, positions] > 0)
@@ -116,7 +113,7 @@ class DenseState(ResidualPasses, State):
         self.resid[axis] -= change
         self.resid[1 - axis] -= change[:, None]
 
-    def _apply(self, axis: int, shifts: list[Any]) -> None:
+    def _apply(self, axis: int, shifts: list[Shift]) -> None:
         for shift in shifts:
             self.engine.threads.run(dense.shift, self.engine.ranges[axis], self.resid[axis], *shift)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -20,14 +21,16 @@ from accams.data.parts import Scratch
 from accams.data.store import HEADER, is_store
 from accams.data.weights import to_ticks
 from accams.engine.base import Engine, State
-from accams.engine.local import Gatherer
+from accams.engine.cpu import packed
+from accams.engine.local import Gatherer, LocalPasses, Shift
 from accams.engine.memory import DISK_AHEAD, DISK_BLOCK
-from accams.engine.residual import NONE, ResidualPasses, Shift
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import sparse
 from accams.model.stencils import Labels
 from accams.threads import Range, ranges_of
+
+Buffer = NDArray[np.uint8]
 
 
 class FileArray:
@@ -92,7 +95,7 @@ class LoadedRange(NamedTuple):
     partners: NDArray[Any]
     resid: NDArray[np.int32]
     weights: NDArray[np.int32] | None
-    buffer: NDArray[np.uint8]  # that holds them
+    buffer: Buffer  # that holds them
 
 
 class DiskEngine(Engine):
@@ -152,12 +155,9 @@ class ReadAhead:
     """Ranges of one pass, read ahead into a fixed set of buffers, which are returned after use."""
 
     def __init__(
-        self,
-        todo: Sequence[Range],
-        load: Callable[[Range, NDArray[np.uint8]], LoadedRange],
-        buffers: Sequence[NDArray[np.uint8]],
+        self, todo: Sequence[Range], load: Callable[[Range, Buffer], LoadedRange], buffers: Sequence[Buffer],
         reader: ThreadPoolExecutor,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._load, self._reader, self._todo = load, reader, iter(todo)
         self._coming: dict[Range, Future[LoadedRange]] = {}
         self._lock = Lock()
@@ -170,7 +170,7 @@ class ReadAhead:
             future = self._coming.pop((lo, hi))
         return future.result()
 
-    def give_back(self, buffer: NDArray[np.uint8]) -> None:
+    def give_back(self, buffer: Buffer) -> None:
         """Read the next range into this buffer."""
         with self._lock:
             following = next(self._todo, None)
@@ -178,7 +178,7 @@ class ReadAhead:
                 self._coming[following] = self._reader.submit(self._load, following, buffer)
 
 
-class DiskState(ResidualPasses, State):
+class DiskState(LocalPasses, State):
     """Residuals of the observed cells in both orders, in files."""
 
     engine: DiskEngine
@@ -209,12 +209,7 @@ class DiskState(ResidualPasses, State):
     def _streamed(self, axis: int, work: Callable[[int, int, LoadedRange], None], *, write: bool = False) -> Gatherer:
         """Return work on rows lo .. hi, to be run once per range, in order; `write` writes residuals back."""
         order, resid = self.engine.orders[axis], self.resid[axis]
-        reading = ReadAhead(
-            order.ranges,
-            lambda range_, buffer: self._load(axis, range_, buffer),
-            self._read_buffers,
-            self.engine.reader,
-        )
+        reading = ReadAhead(order.ranges, partial(self._load, axis), self._read_buffers, self.engine.reader)
 
         def run(lo: int, hi: int) -> None:
             loaded = reading.get(lo, hi)
@@ -225,7 +220,7 @@ class DiskState(ResidualPasses, State):
 
         return run
 
-    def _load(self, axis: int, range_: Range, buffer: NDArray[np.uint8]) -> LoadedRange:
+    def _load(self, axis: int, range_: Range, buffer: Buffer) -> LoadedRange:
         """Read a range into a buffer: residuals, weights, then partners, so that all are aligned."""
         order, grid = self.engine.orders[axis], self.engine.grid
         (lo, hi), first = range_, order.starts[range_[0]]
@@ -250,13 +245,8 @@ class DiskState(ResidualPasses, State):
     # -- the kernels of `cpu`, range by range -----------------------------------------------------------------
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
-        self._apply(axis, self.pending[axis].all_but_two())
-        shifts, partners = self.pending[axis].every(), self._partners(axis)
-        (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
-        codes: NDArray[Any] = labels
-        if other_a is not None:
-            codes = np.empty(len(labels), dtype=np.uint32)
-            sparse.pack(other_a, other_b, labels, codes)
+        shifts, partners = self._apply_pending(axis, leave=2), self.own_weights(1 - axis)
+        own_a, T_a, own_b, T_b, codes = packed(shifts, labels)
 
         def work(lo: int, hi: int, part: LoadedRange) -> None:
             own = [None if labels is None else labels[lo:hi] for labels in (own_a, own_b)]
@@ -266,7 +256,7 @@ class DiskState(ResidualPasses, State):
         return self._streamed(axis, work, write=bool(shifts))
 
     def _squares(self) -> NDArray[np.float64]:
-        self._apply(0, self.pending[0].every())
+        self._apply_pending(0)
         out = np.empty(self.shape[0])
 
         def work(lo: int, hi: int, part: LoadedRange) -> None:
@@ -276,7 +266,7 @@ class DiskState(ResidualPasses, State):
         return out
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         cost, squares = np.zeros((self.shape[axis], V.shape[1])), V * V
 
         def work(lo: int, hi: int, part: LoadedRange) -> None:
@@ -287,7 +277,7 @@ class DiskState(ResidualPasses, State):
         return cost
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         order, out = self.engine.orders[axis], np.zeros((len(positions), self.shape[1 - axis]))
         for line, position in zip(out, positions.tolist(), strict=True):
             first, last = order.starts[position], order.starts[position + 1]

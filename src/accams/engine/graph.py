@@ -69,8 +69,8 @@ class GraphState(CpuState):
     def _shift(self, stencil: int, sign: int) -> None:
         super()._shift(stencil, sign)
         self._gram = {pair: x for pair, x in self._gram.items() if stencil not in pair}
-        if len(self.pending[1].waiting) > MOST_WAITING:  # with equal weights, no pass along the columns applies them
-            self._apply(1, self.pending[1].every())
+        if len(self.pending[1]) > MOST_WAITING:  # with equal weights, no pass along the columns applies them
+            self._apply_pending(1)
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         engine, k = self.engine, n.shape[1]
@@ -98,8 +98,8 @@ class GraphState(CpuState):
         """Return work that adds the weight of stored cells in excess of a blank's."""
         extra = self.engine.extra[axis]
         weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
-        mass, sums = np.zeros_like(n), np.zeros_like(l)
-        stored = self._summer(axis, self.resid[axis], weights, self._due(axis), labels, mass, sums)
+        mass, sums, shifts = np.zeros_like(n), np.zeros_like(l), self._apply_pending(axis, leave=2)
+        stored = self._summer(axis, self.resid[axis], weights, shifts, labels, mass, sums)
 
         def run(lo: int, hi: int) -> None:
             stored(lo, hi)
@@ -110,7 +110,7 @@ class GraphState(CpuState):
 
     def _squares(self) -> NDArray[np.float64]:
         """Return, per row, squares of stored cells less those of blanks in their place; then those of all blanks."""
-        self._apply(0, self.pending[0].every())
+        self._apply_pending(0)
         engine, order = self.engine, self.orders[0]
         resid, model = self.resid[0], engine.stored[0] - self.resid[0]
         stored, replaced = np.empty(self.shape[0]), np.empty(self.shape[0])
@@ -136,7 +136,7 @@ class GraphState(CpuState):
         return total
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         engine, order, extra = self.engine, self.orders[axis], self.engine.extra[axis]
         parts = np.zeros((2, self.shape[axis], V.shape[1]))
         pattern = (order.ranges, order.starts, order.index)

@@ -71,15 +71,9 @@ def some_points(size: int, generator: np.random.Generator) -> NDArray[np.int64] 
 
 
 def centres(
-    n: Ints,
-    l: Ints,
-    k: int,
-    init: Init,
-    generator: np.random.Generator,
-    threads: Threads,
-    ranges: list[Range],
+    n: Ints, l: Ints, k: int, init: Init, generator: np.random.Generator, threads: Threads, ranges: list[Range],
     n_trials: int = 1,
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """Choose `k` points as first centres, uniformly or by k-means++ with the best of `n_trials` candidates each.
 
     With fewer distinct points than k, the remaining centres are zeros.

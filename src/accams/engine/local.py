@@ -1,9 +1,10 @@
-"""Passes on threads of this process, with sums cached in its memory."""
+"""Passes on threads of this process, over a residual by rows and by columns, with sums cached in memory."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +14,30 @@ from accams.engine.bookkeeping import Bookkeeping
 from accams.engine.kmeans import Init
 from accams.engine.passes import Data, Random
 from accams.engine.rules import Blocked, Nearest, Template
-from accams.engine.tables import RangeTables, SumPair, Table, Tables, empty_tables, own_first, reduced
+from accams.engine.tables import SumPair, Table, Tables, added, empty_tables, own_first
 from accams.kernels import assign, sample
 from accams.model.stencils import Labels
 from accams.threads import Range
 
 Assigner = Callable[..., int]
 Gatherer = Callable[[int, int], None]
+Shift = tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]  # labels of own and other axis, template (own first)
+NONE: tuple[Any, Any, Any] = (None, None, None)
 
 
 class LocalPasses(Bookkeeping):
-    """Passes whose sums are arrays; an engine supplies how they are gathered over a range of rows."""
+    """Passes over an explicit residual; an engine supplies how sums are gathered over a range of rows.
+
+    Stencils that enter or leave the residual wait until the next pass over each order, which adds up to two of them
+    while it gathers sums.
+    """
+
+    axes: tuple[int, ...] = (0, 1)  # orders in which the residual is kept
 
     def __init__(self, engine: Data) -> None:
         super().__init__(engine)
         self._sums: list[SumPair | None] = [None, None]  # None: out of date
+        self.pending: list[list[Shift]] = [[], []]  # shifts not yet applied to each order
         self._buffers: list[SumPair | None] = [None, None]  # allocated once and overwritten by every pass
 
     # -- what each engine supplies ----------------------------------------------------------------------------
@@ -44,8 +54,8 @@ class LocalPasses(Bookkeeping):
         """Return the ranges of a pass over the data along this axis."""
 
     @abstractmethod
-    def _shift(self, stencil: int, sign: int) -> None:
-        """Add (+1) a stencil to the residual or subtract it (-1), now or on the next pass."""
+    def _apply(self, axis: int, shifts: list[Shift]) -> None:
+        """Add shifts to one order of the residual, by passes of their own."""
 
     # -- the contract -----------------------------------------------------------------------------------------
 
@@ -74,14 +84,15 @@ class LocalPasses(Bookkeeping):
         gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
         assign_labels = self._assigner(axis, rule, T, n, l)
 
-        def run(lo: int, hi: int) -> RangeTables:  # gathering and assigning are one task: threads are woken once
+        def run(lo: int, hi: int) -> Tables:  # gathering and assigning are one task: threads are woken once
             if gather is not None:
                 gather(lo, hi)
             N, L, counts = empty_tables(T.shape)
-            return N, L, counts, int(assign_labels(lo, hi, N, L, counts))
+            moved = int(assign_labels(lo, hi, N, L, counts))
+            return Tables(own_first(N, axis), own_first(L, axis), counts, moved)
 
         ranges = self.row_ranges(axis) if gather is None else self._pass_ranges(axis)
-        tables = reduced(self.engine.threads.map(run, ranges), axis)
+        tables = added(self.engine.threads.map(run, ranges))
         self._sums[axis] = (n, l)
         if tables.moved:
             self._sums[1 - axis] = None
@@ -92,12 +103,12 @@ class LocalPasses(Bookkeeping):
         labels, weights = self.labels[axis], self.own_weights(axis)
         k = self.k[axis], self.k[1 - axis]
 
-        def run(lo: int, hi: int) -> RangeTables:
+        def run(lo: int, hi: int) -> Tables:
             N, L, counts = empty_tables(k)
             assign.block_tables(lo, hi, n, l, weights, labels, N, L, counts)
-            return N, L, counts, 0
+            return Tables(own_first(N, axis), own_first(L, axis), counts)
 
-        return reduced(self.engine.threads.map(run, self.row_ranges(axis)), axis)
+        return added(self.engine.threads.map(run, self.row_ranges(axis)))
 
     def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         n, l = self.sums(axis)
@@ -120,13 +131,24 @@ class LocalPasses(Bookkeeping):
 
     # -- shared work ------------------------------------------------------------------------------------------
 
+    def _shift(self, stencil: int, sign: int) -> None:
+        """Add (+1) a stencil to the residual or subtract it (-1), with the next pass."""
+        T = np.int32(sign) * self.templates[stencil]
+        labels = self.row_labels[stencil], self.col_labels[stencil]
+        for axis in self.axes:
+            own_T = np.ascontiguousarray(own_first(T, axis))
+            self.pending[axis].append((labels[axis], labels[1 - axis], own_T))
+
+    def _apply_pending(self, axis: int, leave: int = 0) -> list[Shift]:
+        """Apply the pending shifts but the last `leave`, and remove and return those."""
+        shifts, self.pending[axis] = self.pending[axis], []
+        cut = max(0, len(shifts) - leave)
+        self._apply(axis, shifts[:cut])
+        return shifts[cut:]
+
     def _residual_changed(self) -> None:
         super()._residual_changed()
         self._sums = [None, None]
-
-    def _partners(self, axis: int) -> NDArray[np.int32] | None:
-        """Return the weights of partners in a pass: those of rows, when the sums are of columns."""
-        return self.row_weights if axis == 1 else None
 
     def _assigner(self, axis: int, rule: Nearest | Blocked, T: NDArray[np.float64], n: Table, l: Table) -> Assigner:
         """Return work that labels rows lo .. hi, adds them to N, L and counts, and returns the labels changed."""
@@ -139,7 +161,7 @@ class LocalPasses(Bookkeeping):
         return lambda lo, hi, *tables: sample.blocked(lo, hi, *draw, labels, *tables)
 
     def _buffers_for(self, axis: int) -> SumPair:
-        """Return the buffers for the sums of an axis, allocated anew if the number of clusters has changed."""
+        """Return the buffers for the sums of an axis, reallocated if the number of clusters has changed."""
         buffers, shape = self._buffers[axis], (self.shape[axis], self.k[1 - axis])
         if buffers is None or buffers[0].shape != shape:
             buffers = self._buffers[axis] = (np.zeros(shape, np.int64), np.zeros(shape, np.int64))

@@ -123,7 +123,7 @@ class Passes(ABC):
         return self._known_squares
 
     def own_weights(self, axis: int) -> NDArray[np.int32] | None:
-        """Return the factors still to be applied to each row's sums (sums of columns include them already)."""
+        """Return the weights of an axis: those of rows, which sums of rows lack and sums of columns include."""
         return self.row_weights if axis == 0 else None
 
     def effect_changes(self, axis: int, rule: Effects) -> NDArray[np.int32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 Table = NDArray[np.int64]
 SumPair = tuple[Table, Table]  # n and l: weight and weighted residual sum of each row, by cluster of the other axis
-RangeTables = tuple[Table, Table, Table, int]  # N, L, counts and labels moved of one range
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,7 @@ def empty_tables(k: tuple[int, int]) -> tuple[Table, Table, Table]:
     return np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k[0], np.int64)
 
 
-def reduced(parts: list[RangeTables], axis: int) -> Tables:
-    """Add up the tables of all ranges; they are integers, so the order does not matter."""
-    N, L, counts, moved = parts[0]
-    for part in parts[1:]:
-        N, L, counts, moved = N + part[0], L + part[1], counts + part[2], moved + part[3]
-    return Tables(own_first(N, axis), own_first(L, axis), counts, moved)
+def added(parts: Iterable[Tables]) -> Tables:
+    """Add up tables; they are integers, so the order does not matter."""
+    N, L, counts, moved = (sum(part) for part in zip(*((t.N, t.L, t.counts, t.moved) for t in parts), strict=True))
+    return Tables(N, L, counts, int(moved))

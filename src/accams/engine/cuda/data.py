@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from accams.data.observations import Observations
 from accams.engine.base import Engine
-from accams.engine.cpu import to_column_order
+from accams.engine.cpu import MemoryOrder, both_orders, memory_orders
 from accams.engine.cuda.device import Device, Stream, find_device
 from accams.engine.cuda.kernels import MAX_LABELS
 from accams.engine.cuda.layout import WARP, lay_out
@@ -38,32 +38,26 @@ class CudaData(Engine):
         super().__init__(observations, grid, threads)
         self.device, self.n_stencils = find_device(), n_stencils
         most = most_entries(observations, n_stencils, k, n_chains, self.device)
-        obs, stream = observations, Stream(self.device)
-        weights: list[NDArray[np.int32] | None] = [None, None]
-        if obs.stored_weights is not None:
-            by_row = grid.weight_ticks(obs)
-            weights = [by_row, to_column_order(obs, by_row, threads)]
-        self.orders = [self._order(axis, weights[axis], k, stream, most) for axis in (0, 1)]
+        stream, plain = Stream(self.device), memory_orders(observations, grid, threads)
+        self.orders = [self._order(axis, plain[axis], k, stream, most) for axis in (0, 1)]
         self.staging_size = 0 if most is None else max(order.largest for order in self.orders)
         stream.wait()
 
     def _order(
-        self, axis: int, weights: NDArray[np.int32] | None, k: tuple[int, int], stream: Stream, most: int | None
+        self, axis: int, plain: MemoryOrder, k: tuple[int, int], stream: Stream, most: int | None
     ) -> DeviceOrder:
-        obs = self.observations
-        starts, index = (obs.row_starts, obs.cols) if axis == 0 else (obs.col_starts, obs.rows)
+        obs, weights = self.observations, plain.weights
         # complete matrices are seeded by a sketch, whose groups are summed MAX_LABELS at a time and one for the rest
         most_k = MAX_LABELS + 1 if obs.is_complete else k[1 - axis]
         tile = tile_for(obs.shape[1 - axis], most_k, weights is not None, self.device)
         cap = piece_size(obs.nnz, 1024 * self.device.processors)
-        layout = lay_out(starts, index, obs.shape[1 - axis], self.threads, tile=tile, cap=cap)
+        layout = lay_out(plain.starts, plain.index, obs.shape[1 - axis], self.threads, tile=tile, cap=cap)
         arranged = None if weights is None else layout.arranged(weights, self.threads)
         return DeviceOrder(axis, layout, arranged, obs.is_complete, stream, most)
 
     def values_in_slices(self) -> list[NDArray[np.int32]]:
         """Return the data less the offset, in ticks, in the device's layout of both orders."""
-        by_row = self.grid.ticks_of(self.observations.stored_values)
-        both = by_row, to_column_order(self.observations, by_row, self.threads)
+        both = both_orders(self.observations, self.grid.ticks_of(self.observations.stored_values), self.threads)
         return [order.layout.arranged(values, self.threads) for order, values in zip(self.orders, both, strict=True)]
 
 

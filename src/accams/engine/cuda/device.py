@@ -207,7 +207,12 @@ class Stream:
                 work()
             finally:
                 self._tape = None
-            return partial(_play, tape)
+
+            def play() -> None:
+                for start in tape:
+                    start()
+
+            return play
         from cuda.bindings import driver
 
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
@@ -221,11 +226,6 @@ class Stream:
             ready = _checked(driver.cuGraphInstantiate(graph, 0))[0]
             _checked(driver.cuGraphDestroy(graph))
         return Recording(ready, stream)
-
-
-def _play(tape: list[Callable[[], None]]) -> None:
-    for start in tape:
-        start()
 
 
 class Recording:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from accams.engine import kmeans
 from accams.engine.base import State
-from accams.engine.cpu import MemoryOrder, to_column_order
+from accams.engine.cpu import MemoryOrder, memory_orders
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
@@ -28,7 +28,6 @@ from accams.engine.passes import Random
 from accams.engine.rules import Blocked, BlockedVisit, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables, Visited, own_first
 from accams.errors import InputError
-from accams.kernels import sparse
 from accams.model.codes import Codes
 from accams.model.stencils import Labels
 
@@ -213,7 +212,7 @@ class CudaState(State):
             self.col_labels = [*self.col_labels]
         self._snapshots.close()
         del self._graphs, self._residual, self._slots, self._visit_buffer, self._tables, self._prices, self._cells
-        del self._update_buffer, self._snapshots
+        del self._update_buffer, self._snapshots, self._template_copies, self._label_copies  # these hold `self`
 
     # -- visits -----------------------------------------------------------------------------------------------
 
@@ -354,23 +353,11 @@ class CudaState(State):
         return self._residual.copy(axis)
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        order, cost = self._order(axis), np.zeros((self.shape[axis], V.shape[1]))
-        args = order.starts, order.index, self._copied_residual(axis), order.weights, V, V * V, cost
-        self.engine.threads.run(sparse.table_costs, order.ranges, *args)
-        return cost
+        return self._order(axis).table_costs(self._copied_residual(axis), V, self.engine.threads)
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        order, resid = self._order(axis), self._copied_residual(axis)
-        out = np.zeros((len(positions), self.shape[1 - axis]))
-        for line, position in zip(out, positions, strict=True):
-            sparse.spread(position, order.starts, order.index, resid, line)
-        return np.ascontiguousarray(out.T)
+        return self._order(axis).lines(self._copied_residual(axis), positions, self.shape[1 - axis])
 
     def _order(self, axis: int) -> MemoryOrder:
         """Return one order of the observations for CPU kernels."""
-        obs, grid = self.engine.observations, self.engine.grid
-        weights = None if obs.stored_weights is None else grid.weight_ticks(obs)
-        if weights is not None and axis == 1:
-            weights = to_column_order(obs, weights, self.engine.threads)
-        starts, index = ((obs.row_starts, obs.cols), (obs.col_starts, obs.rows))[axis]
-        return MemoryOrder(starts, index, weights, self.engine.threads.split(starts))
+        return memory_orders(self.engine.observations, self.engine.grid, self.engine.threads)[axis]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -57,9 +56,7 @@ class Meter:
         self.now, self.last = Cost(), Cost()
         self._gauges: dict[str, Any] = {}
 
-    def note(
-        self, request: str, began: float, events: Sequence[Event], args: Sequence[Any], replies: list[Reply]
-    ) -> None:
+    def note(self, request: str, began: float, events: list[Event], args: Any, replies: list[Reply]) -> None:
         """Count a request and the replies to it."""
         cost = self.now
         cost.requests += 1

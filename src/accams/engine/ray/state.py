@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +17,7 @@ from accams.engine.ray.cluster import WorkerGroup
 from accams.engine.ray.meter import Meter
 from accams.engine.ray.worker import Event
 from accams.engine.rules import Blocked, Effects, Nearest, Template
-from accams.engine.tables import SumPair, Table, Tables, Visited
+from accams.engine.tables import SumPair, Table, Tables, Visited, added
 from accams.model.stencils import Labels, label_type
 
 
@@ -53,10 +52,10 @@ class RayState(Bookkeeping, State):
 
     def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
         self.row_weights = weights
-        self._events.append(("weights", self._shared(weights)))
+        self._events.append(("set_row_ticks", self._shared(weights)))
 
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
-        self._events.append(("effects", axis, self._shared(change)))
+        self._events.append(("add_effects", axis, self._shared(change)))
 
     def visited(self) -> list[Visited]:
         self.meter.end_sweep()
@@ -66,23 +65,23 @@ class RayState(Bookkeeping, State):
         self._events.append(("release",))
 
     def _send_labels(self, axis: int) -> None:
-        self._events.append(("labels", axis, self._shared(self.labels[axis].copy())))
+        self._events.append(("set_labels", axis, self._shared(self.labels[axis].copy())))
 
     def _replay(self) -> list[Event]:
         """Return the events that bring a new worker to the present state."""
         share = self._shared
         events: list[Event] = [("new",)]
-        events += [("effects", axis, share(values)) for axis, values in enumerate(self.effects) if values is not None]
+        events += [("add_effects", axis, share(e)) for axis, e in enumerate(self.effects) if e is not None]
         if self.row_weights is not None:
-            events.append(("weights", share(self.row_weights)))
+            events.append(("set_row_ticks", share(self.row_weights)))
         for stencil, T in enumerate(self.templates):
             events.append(("begin", stencil, (T.shape[0], T.shape[1])))
             both = self.row_labels[stencil], self.col_labels[stencil]
-            events += [("labels", axis, share(labels)) for axis, labels in enumerate(both)]
+            events += [("set_labels", axis, share(labels)) for axis, labels in enumerate(both)]
             events.append(("end", T))
         if self.current is not None:
             events.append(("begin", self.current, self.k))
-            events += [("labels", axis, share(self.labels[axis].copy())) for axis in (0, 1)]
+            events += [("set_labels", axis, share(self.labels[axis].copy())) for axis in (0, 1)]
         return events
 
     def _ask(self, request: str, *args: Any) -> list[Any]:
@@ -102,14 +101,14 @@ class RayState(Bookkeeping, State):
 
     def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
         parts = self._ask("relabel", axis, rule)
-        tables = _added(tables for tables, _ in parts)
+        tables = added(tables for tables, _ in parts)
         if tables.moved:
             self.labels[axis] = np.concatenate([labels for _, labels in parts])
             self._send_labels(axis)
         return tables
 
     def tables(self, axis: int) -> Tables:
-        return _added(self._ask("tables", axis))
+        return added(self._ask("tables", axis))
 
     def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         k, threads = self.k[axis], self.engine.threads
@@ -154,9 +153,3 @@ class RayState(Bookkeeping, State):
 
     def effect_changes(self, axis: int, rule: Effects) -> NDArray[np.int32]:
         return np.concatenate(self._ask("effects", axis, rule))
-
-
-def _added(parts: Iterable[Tables]) -> Tables:
-    """Add up the tables of all workers."""
-    N, L, counts, moved = (sum(part) for part in zip(*((t.N, t.L, t.counts, t.moved) for t in parts), strict=True))
-    return Tables(N, L, counts, int(moved))

@@ -17,7 +17,7 @@ from accams.engine.tables import SumPair, Tables
 from accams.model.stencils import Labels
 from accams.threads import Threads
 
-Event = tuple[Any, ...]  # a name and its arguments: a method `_on_<name>` of the worker applies it
+Event = tuple[Any, ...]  # ("new",), or a method of `ShardState` and its arguments
 
 
 class Reply(NamedTuple):
@@ -51,41 +51,21 @@ class Worker:
         """Apply the events of a chain in order, then serve a request."""
         began = perf_counter()
         for name, *details in events:
-            getattr(self, f"_on_{name}")(chain, *(self._fetch(detail) for detail in details))
+            if name == "new":
+                self._new(chain)
+                continue
+            fetched = [self._fetch(detail) for detail in details]
+            for state in self._chains[chain]:
+                getattr(state, name)(*fetched)
         result = getattr(self, request)(chain, *(self._fetch(arg) for arg in args))
         return Reply(result, perf_counter() - began)
 
-    # -- events -----------------------------------------------------------------------------------------------
-
-    def _on_new(self, chain: int) -> None:
+    def _new(self, chain: int) -> None:
+        """Start a chain from the data, in place of any with this number; the data is loaded for the first one."""
         if not self._data:
             self._data = [ShardData(load(), self._matrix, self._threads) for load in self._load]
         self._chains.pop(chain, None)
         self._chains[chain] = [ShardState(data) for data in self._data]
-
-    def _on_begin(self, chain: int, stencil: int, k: tuple[int, int] | None) -> None:
-        for state in self._chains[chain]:
-            state.begin(stencil, k)
-
-    def _on_labels(self, chain: int, axis: int, labels: Labels) -> None:
-        for state in self._chains[chain]:
-            state.set_labels(axis, labels)
-
-    def _on_end(self, chain: int, T: NDArray[np.int32]) -> None:
-        for state in self._chains[chain]:
-            state.end(T)
-
-    def _on_weights(self, chain: int, weights: NDArray[np.int32]) -> None:
-        for state in self._chains[chain]:
-            state.set_row_ticks(weights)
-
-    def _on_effects(self, chain: int, axis: int, change: NDArray[np.int32]) -> None:
-        for state in self._chains[chain]:
-            state.add_effects(axis, change)
-
-    def _on_release(self, chain: int) -> None:
-        for state in self._chains[chain]:
-            state.release()
 
     # -- requests ---------------------------------------------------------------------------------------------
 
