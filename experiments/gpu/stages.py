@@ -64,7 +64,7 @@ def all_of_them(obs: Observations) -> list[dict[str, Any]]:
         residual.apply_waiting(axis)
     lines = []
     for axis, name in enumerate(("rows", "columns")):
-        layout = engine.sides[axis].layout
+        layout = engine.orders[axis].layout
         entries, sums = layout.size, 8 * K * len(layout.owners)
         for shifts in (0, 2):
 
@@ -78,7 +78,7 @@ def all_of_them(obs: Observations) -> list[dict[str, Any]]:
             lines.append(_line(f"pass over {name}, {shifts} stencils added", took, moved, 1 if shifts else 2))
 
         def label(axis: int = axis) -> None:
-            state._launch_label("draw", axis, 0, (state._slots.T, *state._desk.given[1:]), state._tables)
+            state._launch_label("draw", axis, 0, (state._slots.T, *state._update_buffer.given[1:]), state._tables)
 
         lines.append(_line(f"labels of {name}", elapsed(label, stream), sums + obs.shape[axis], 3))
     lines += _small(state)
@@ -89,7 +89,7 @@ def _small(state: Any) -> list[dict[str, Any]]:
     """Kernels that move next to nothing."""
     from accams.engine.cuda import steps
 
-    stream, slots, sheet, line = state.stream, state._slots, state._sheet, 0
+    stream, slots, sheet, line = state.stream, state._slots, state._visit_buffer, 0
     told = state._prices, sheet.moved, sheet.gain
     draw = state._tables, K, K, 0, slots.T, slots.counts, 0, state.engine.grid.limit
     threads = state._threads

@@ -34,7 +34,7 @@ _HOMES = {
     "Sweep": "accams.fit.run",
     "distill": "accams.fitted.refining",
     "load": "accams.fitted.loading",
-    "memory_estimate": "accams.data.memory",
+    "memory_estimate": "accams.engine.memory",
     "refine": "accams.fitted.refining",
 }
 _MODULES = ("baselines", "batch", "data", "metrics", "report", "theory")
@@ -76,7 +76,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from accams import baselines, batch, data, metrics, report, theory
-    from accams.data.memory import memory_estimate
+    from accams.engine.memory import memory_estimate
     from accams.data.observations import Observations
     from accams.errors import InputError, MissingDataError, ModelFileError
     from accams.estimators.accams import ACCAMS

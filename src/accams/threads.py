@@ -1,4 +1,4 @@
-"""Threads over ranges of rows."""
+"""Threads that run kernels over ranges of rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Range = tuple[int, int]
-SMALLEST_PIECE = 1 << 15  # entries; below this a thread costs more than it brings
-LARGE_PIECE = 1 << 22
+SMALLEST_PIECE = 1 << 15  # entries; below this a thread costs more than it saves
+LARGE_PIECE = 1 << 22  # entries; above this there are several ranges per thread
 
 
 def ranges_of(starts: NDArray[np.int64], most: int) -> list[Range]:
-    """Ranges of rows with at most so many entries, or of one row that has more."""
+    """Return ranges of rows with at most `most` entries, or of a single row that has more."""
     rows, cuts = len(starts) - 1, [0]
     while cuts[-1] < rows:
         end = int(np.searchsorted(starts, starts[cuts[-1]] + most, side="right")) - 1
@@ -28,16 +28,16 @@ def ranges_of(starts: NDArray[np.int64], most: int) -> list[Range]:
 
 
 class Threads:
-    """Runs a kernel over ranges on several threads; what is computed never depends on how many.
+    """Pool of threads that runs a kernel over ranges; results never depend on the number of threads.
 
     Parameters
     ----------
     n_threads : int or None
-        None takes all cores that this process may use.
+        None: all cores that this process may use.
     chunk_size : int or None
-        Entries per range; None balances by the number of threads.
+        Entries per range; None: balanced by the number of threads.
     callers : int
-        How many threads may call at once; each gets `n_threads`.
+        Number of threads that may call at once; each gets `n_threads`.
     """
 
     def __init__(self, n_threads: int | None = None, chunk_size: int | None = None, callers: int = 1) -> None:
@@ -49,7 +49,7 @@ class Threads:
         self._lock = Lock()
 
     def split(self, starts: NDArray[np.int64], least: int = 1) -> list[Range]:
-        """Ranges of rows with about equally many entries; row i has the entries starts[i] .. starts[i+1].
+        """Return ranges of rows with about equally many entries; row i has the entries starts[i] .. starts[i+1].
 
         Without a chunk size, a range has about `least` rows or more.
         """
@@ -59,17 +59,17 @@ class Threads:
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def split_evenly(self, rows: int, entries_per_row: int, least: int = 1) -> list[Range]:
-        """Ranges of rows that all have `entries_per_row` entries."""
+        """Return ranges of rows that all have `entries_per_row` entries."""
         pieces = self._pieces(rows, rows * entries_per_row, least)
         return [(rows * p // pieces, rows * (p + 1) // pieces) for p in range(pieces)]
 
     def _pieces(self, rows: int, entries: int, least: int) -> int:
-        """How many ranges to make of so many rows and entries."""
+        """Return the number of ranges for so many rows and entries."""
         if self.chunk_size:
             pieces = -(-entries // self.chunk_size)
         elif self.n_threads == 1:
             pieces = 1
-        else:  # one piece per thread; several where there is enough work to even out a slow core
+        else:  # one per thread; several where there is enough work to balance a slow core
             wanted = self.n_threads if entries < self.n_threads * LARGE_PIECE else 4 * self.n_threads
             pieces = min(wanted, entries // SMALLEST_PIECE, rows // least)
         return max(1, min(pieces, rows))
@@ -79,11 +79,11 @@ class Threads:
         self.map(lambda lo, hi: function(lo, hi, *args), ranges)
 
     def map(self, function: Callable[[int, int], Any], ranges: list[Range]) -> list[Any]:
-        """The results of ``function(lo, hi)`` in the order of the ranges."""
+        """Return the results of ``function(lo, hi)`` in the order of the ranges."""
         if len(ranges) == 1 or self.n_threads == 1:
             return [function(lo, hi) for lo, hi in ranges]
         with self._lock:
-            if self._pool is None or self._owner != os.getpid():  # a forked process has none of the threads
+            if self._pool is None or self._owner != os.getpid():  # a forked process inherits no threads
                 self._owner = os.getpid()
                 size = (self.n_threads - 1) * self.callers
                 self._pool = ThreadPoolExecutor(size, thread_name_prefix="accams")
@@ -100,7 +100,7 @@ class Threads:
 
         helpers = [pool.submit(work) for _ in range(min(self.n_threads, len(ranges)) - 1)]
         try:
-            work()  # this thread takes its share: nobody waits for another to wake up
+            work()  # this thread takes its share, so that work starts at once
         finally:
             todo.clear()
             for helper in helpers:
@@ -115,7 +115,7 @@ class Threads:
 
 
 def available_cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from accams.data.build import index_type, narrow
 from accams.data.ids import Index
-from accams.data.memory import memory_estimate
 from accams.data.observations import Observations
+from accams.engine.memory import memory_estimate
 from accams.errors import InputError
 
 # -- weights ------------------------------------------------------------------------------------------------

@@ -70,6 +70,6 @@ def test_with_a_driver_that_is_too_old(no_simulator: Any, monkeypatch: pytest.Mo
 
 
 def test_what_the_driver_refuses_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="the GPU's driver says 700"):
+    with pytest.raises(RuntimeError, match="the GPU's driver reports 700"):
         device._checked((700, None))
     assert device._checked((0, "found")) == ["found"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
 from accams.data.planted import planted_stencils
 from accams.engine.choose import make_engine
-from accams.engine.cuda import device, engine
+from accams.engine.cuda import device
 
 cuda = pytest.importorskip("numba.cuda")
 
@@ -92,7 +92,7 @@ def test_two_runs_are_the_same_to_the_bit(more: dict[str, Any]) -> None:
 def test_ratings_that_pass_by_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     obs = data(TALL, 2_000_000)
     expected = predictions(obs)
-    monkeypatch.setattr(engine, "most_entries", lambda *_: 300_000)
+    monkeypatch.setattr("accams.engine.cuda.data.most_entries", lambda *_: 300_000)
     assert np.array_equal(predictions(obs), expected)
 
 

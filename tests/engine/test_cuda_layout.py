@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from accams.data.memory import TILE
 from accams.engine.cuda.device import Device
 from accams.engine.cuda.kernels import gather_bytes
-from accams.engine.cuda.layout import NOBODY, WARP, Layout, lay_out, shared_out
-from accams.engine.cuda.side import STATIC, fitting, tile_for
+from accams.engine.cuda.layout import NOBODY, WARP, SliceLayout, lay_out, shared_out
+from accams.engine.cuda.memory import TILE
+from accams.engine.cuda.order import STATIC, fitting, tile_for
 from accams.errors import InputError
 from accams.threads import Threads
 
@@ -29,7 +29,7 @@ def ordered(
     return rows, starts, partners.astype(np.uint16)
 
 
-def entries(layout: Layout, values: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+def entries(layout: SliceLayout, values: NDArray[np.int64]) -> list[tuple[int, int, int]]:
     """Row, partner and value of everything that the threads read."""
     arranged, found = layout.arranged(values, Threads(1)), []
     for s, tile in enumerate(layout.slice_tiles):
@@ -128,6 +128,6 @@ def test_many_clusters_leave_room_for_fewer_threads_or_none() -> None:
     tile = tile_for(480_189, 32, True, H200)
     threads, together = fitting(32, tile, True, H200)
     assert 256 <= threads * together < 1024
-    with pytest.raises(InputError, match="no room for 256 clusters on this GPU: use engine='cpu'"):
+    with pytest.raises(InputError, match="no room for 256 clusters on this GPU: use fewer, or engine='cpu'"):
         fitting(256, TILE, True, H200)
     assert fitting(256, tile_for(480_189, 256, True, H200), True, H200)[0] >= WARP

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
-from accams.data.memory import piece_size
 from accams.engine.choose import make_engine
-from accams.engine.cuda import device, engine
-from accams.engine.cuda.sums import Sums
+from accams.engine.cuda import data, device
+from accams.engine.cuda.memory import piece_size
+from accams.engine.cuda.sums import PieceSums
 
 cuda = pytest.importorskip("numba.cuda")
 
@@ -34,7 +34,7 @@ def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch:
     """Within five percent of all arrays that an engine and two chains of two stencils have."""
     held: list[int] = []
     large = device.find_device()._replace(processors=132)  # pieces are as small as there
-    monkeypatch.setattr(engine, "find_device", lambda: large)
+    monkeypatch.setattr(data, "find_device", lambda: large)
 
     def counted(original: Any) -> Any:
         return lambda array, **more: held.append(array.nbytes) or original(array, **more)
@@ -46,7 +46,7 @@ def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch:
     for chain in (0, 1):
         state = made.new_state(chain)
         for axis in (0, 1):  # the sums of one stencil, without a pass
-            Sums.empty(made.sides[axis].layout, (6, 5)[1 - axis], weighted, state.stream)
+            PieceSums.empty(made.orders[axis].layout, (6, 5)[1 - axis], weighted, state.stream)
     expected = memory_estimate(
         (m, n), obs.nnz, n_stencils=2, n_clusters=(6, 5), n_chains=2, weights=weighted, engine="cuda"
     )
@@ -60,14 +60,14 @@ def test_pieces_are_small_where_there_is_little_to_do(nnz: int, expected: int) -
 
 def small_device(monkeypatch: pytest.MonkeyPatch, memory: int) -> None:
     found = device.find_device()._replace(memory=memory)
-    monkeypatch.setattr(engine, "find_device", lambda: found)
+    monkeypatch.setattr(data, "find_device", lambda: found)
 
 
 def test_too_little_memory_is_said_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     obs = ratings(30, 20, 10)
     small_device(monkeypatch, 10_000)
     monkeypatch.setattr(device.cuda, "to_device", lambda *_, **__: pytest.fail("something was allocated"))
-    with pytest.raises(InputError, match=r"needs .* GB on the GPU for this fit, or at least .* and 1e-05 GB are free"):
+    with pytest.raises(InputError, match=r"needs .* GB on the GPU for this fit, or at least .* but only 1e-05 GB are"):
         ACCAMS(2, 3, engine="cuda", verbose=False).fit(obs)
     with pytest.raises(InputError, match=r"for this fit of 3 chains.*: use fewer stencils or chains, or engine='cpu'"):
         BayesianACCAMS(2, 3, engine="cuda", n_chains=3, noise=0.5, verbose=False).fit(obs)
@@ -78,7 +78,7 @@ def test_ratings_pass_by_where_they_alone_are_too_many(monkeypatch: pytest.Monke
     fixed = memory_estimate((3_000, 400), 0, n_stencils=2, n_clusters=3, engine="cuda")
     small_device(monkeypatch, fixed + 3_000_000)
     made = make_engine(obs, "cuda", 2, 1, shapes=[(3, 3)])
-    chunks = made.sides[0].chunks  # type: ignore[attr-defined]
+    chunks = made.orders[0].chunks  # type: ignore[attr-defined]
     assert len(chunks) > 3
     assert [chunk.first for chunk in chunks[1:]] == [chunk.last for chunk in chunks[:-1]]
     assert 12 * max(chunk.last - chunk.first for chunk in chunks) < 3_000_000

@@ -92,7 +92,7 @@ def test_a_driver_that_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
                 visit(state, 0, sweep)
             assert_same(states)
 
-    with pytest.warns(UserWarning, match="cannot be recorded .not supported.: each is started by itself"):
+    with pytest.warns(UserWarning, match="cannot be recorded .not supported.: each is launched on its own"):
         sweeps()
     assert len(set(squared_errors(states))) == 1
 
@@ -132,10 +132,10 @@ def test_weights_of_rows_change_between_sweeps() -> None:
 
 def test_ratings_that_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
     """With little memory they stay on the computer's side, in chunks, and nothing comes out differently."""
-    monkeypatch.setattr("accams.engine.cuda.engine.most_entries", lambda *_: 32)
-    monkeypatch.setattr("accams.engine.cuda.engine.piece_size", lambda *_: 1)  # so that there are two chunks
+    monkeypatch.setattr("accams.engine.cuda.data.most_entries", lambda *_: 32)
+    monkeypatch.setattr("accams.engine.cuda.data.piece_size", lambda *_: 1)  # so that there are two chunks
     states = pair()
-    assert len(states[1].engine.sides[0].chunks) > 1  # type: ignore[attr-defined]
+    assert len(states[1].engine.orders[0].chunks) > 1  # type: ignore[attr-defined]
     for sweep in range(2):
         for stencil in (0, 2):
             for state in states:

@@ -11,8 +11,7 @@ import pytest
 import twins
 
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
-from accams.data import memory
-from accams.engine import disk
+from accams.engine import disk, memory
 from accams.estimators import bayes_settings
 from accams.fit import calibrate
 from accams.fit.running import Running
@@ -60,7 +59,7 @@ def test_ranges_hold_every_row_once() -> None:
 
 
 def test_what_is_no_store(data: Observations) -> None:
-    with pytest.raises(InputError, match="engine='disk' takes a store: make one with accams ingest"):
+    with pytest.raises(InputError, match=r"engine='disk' takes a store: create one with Observations\.to_store"):
         ACCAMS(2, 2, engine="disk").fit(data)
 
 
@@ -68,7 +67,7 @@ def test_a_store_that_shrinks(data: Observations, tmp_path: Path) -> None:
     obs = Observations.open(tmp_path / "s")
     content = (tmp_path / "s" / "cols.npy").read_bytes()
     (tmp_path / "s" / "cols.npy").write_bytes(content[:-40])
-    with pytest.raises(InputError, match="a file of the store has become shorter: ingest the data again"):
+    with pytest.raises(InputError, match="a file of the store was truncated: ingest the data again"):
         ACCAMS(2, 2, engine="disk", verbose=False).fit(obs)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 

@@ -115,10 +115,10 @@ def test_an_error_of_a_worker_is_told_in_its_own_words(
     opened = Observations.open(tmp_path / "s")
     monkeypatch.setattr("accams.data.store.stamp", lambda path: 0)  # here, not where the workers are
     model = BayesianACCAMS(2, 2, engine="ray", n_shards=1, **SETTINGS)
-    with pytest.raises(InputError, match="is another one than where the fit was started"):
+    with pytest.raises(InputError, match="differs from the one where the fit was started"):
         model.fit(opened)
     shutil.move(tmp_path / "s", tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=r"is not to be seen from .*: put it where every machine"):
+    with pytest.raises(InputError, match=r"is not visible from .*: put it where every machine"):
         model.fit(opened)
 
 
@@ -152,7 +152,7 @@ def test_batches(data: Observations, tmp_path: Path) -> None:
 
 def test_machines_with_too_little_memory(data: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accams.engine.ray.engine.memory_estimate", lambda *_, **__: 10**14)
-    with pytest.raises(InputError, match=r"^the workers on .* need about 2e\+05 GB for this fit, and Ray has"):
+    with pytest.raises(InputError, match=r"^the workers on .* need about 2e\+05 GB for this fit, but Ray has"):
         BayesianACCAMS(2, 2, engine="ray", n_shards=2, **SETTINGS | {"n_chains": 1}).fit(data)
 
 

@@ -86,4 +86,4 @@ def test_a_machine_that_is_switched_off(
     assert np.array_equal(model.predict(PAIRS), right)
     told = [record.getMessage() for record in caplog.records]
     assert any("is lost" in each for each in told)
-    assert any("no core has come free for worker" in each for each in told)
+    assert any("no core has become free for worker" in each for each in told)

@@ -15,7 +15,7 @@ from accams.data import store
 from accams.engine.grid import Grid
 from accams.engine.ray import cluster as ray_cluster
 from accams.engine.ray import engine as ray_engine
-from accams.engine.ray import pieces
+from accams.engine.ray import shards
 from accams.engine.ray.engine import RayEngine, cores_each
 from accams.engine.ray.meter import size_of
 from accams.engine.rules import Nearest
@@ -77,14 +77,14 @@ def test_from_a_store(name: str, cluster: twins.InProcess, tmp_path: Path) -> No
     opened = Observations.open(tmp_path / "s")
     assert np.array_equal(model.set_params(engine="ray").fit(opened).predict(PAIRS), right)
     for group in cluster.groups:
-        assert isinstance(group.workers[0]._engines[0].piece.partners, np.memmap)
+        assert isinstance(group.workers[0]._data[0].shard.partners, np.memmap)
 
 
 def test_shards_without_rows(cluster: twins.InProcess) -> None:
     """A column with most of the ratings leaves nothing for the shards beside it."""
     rows, cols = np.append(np.arange(40), np.arange(11)), np.append(np.zeros(40, int), np.arange(1, 12))
     data = Observations.from_coo(rows, cols, np.arange(51.0) % 5)
-    assert any(lo == hi for lo, hi in pieces.cuts(data.col_starts, 6))
+    assert any(lo == hi for lo, hi in shards.cuts(data.col_starts, 6))
     for name in ("accams", "blocked", "effects"):
         model = MODELS[name]
         right = model.set_params(engine="cpu", n_shards=None).fit(data).predict(data.pairs())
@@ -120,18 +120,18 @@ def test_cores_of_each_worker(machines: list[int], workers: int, most: int | Non
 def test_cuts_hold_every_row_once() -> None:
     starts = np.concatenate([[0], np.cumsum([3, 0, 9, 1, 1, 1, 0, 20, 2])])
     for n in (1, 2, 3, 9):
-        found = pieces.cuts(starts, n)
+        found = shards.cuts(starts, n)
         assert len(found) == n
         assert [lo for lo, _ in found] == [0, *(hi for _, hi in found)][:-1]
         assert found[-1][1] == 9
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_pieces_of_a_store_are_those_of_memory(axis: int, tmp_path: Path) -> None:
+def test_shards_of_a_store_are_those_of_memory(axis: int, tmp_path: Path) -> None:
     data = of("missing weighted")
     data.to_store(tmp_path / "s")
-    ranges = pieces.cuts(data.row_starts, 3), pieces.cuts(data.col_starts, 3)
-    both = (pieces.loaders(each, ranges) for each in (data, Observations.open(tmp_path / "s")))
+    ranges = shards.cuts(data.row_starts, 3), shards.cuts(data.col_starts, 3)
+    both = (shards.loaders(each, ranges) for each in (data, Observations.open(tmp_path / "s")))
     for mine, theirs in zip(*both, strict=True):
         for a, b in zip(mine[axis](), theirs[axis](), strict=True):
             assert np.array_equal(a, b)
@@ -143,22 +143,22 @@ def test_a_store_that_workers_do_not_see(cluster: twins.InProcess, tmp_path: Pat
     model = BayesianACCAMS(2, 2, n_sweeps=2, n_chains=1, noise=0.7, engine="ray", verbose=False)
     stamp, original = store.stamp(tmp_path / "s"), store.stamp
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces.store, "is_store", lambda path: False)
-        with pytest.raises(InputError, match=r"is not to be seen from .*: put it where every machine"):
+        patch.setattr(shards.store, "is_store", lambda path: False)
+        with pytest.raises(InputError, match=r"is not visible from .*: put it where every machine"):
             model.fit(opened)
-        with pytest.raises(InputError, match=r"what is left of the store after .* is not to be seen from .*: put the"):
-            pieces.from_store(tmp_path / ".s-1", 0, 0, 0, 1)
+        with pytest.raises(InputError, match=r"the training part of the store .* is not visible from .*: put the"):
+            shards.from_store(tmp_path / ".s-1", 0, 0, 0, 1)
     calls = iter([stamp, stamp, stamp + 1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces.store, "stamp", lambda path: next(calls, original(path)))
-        with pytest.raises(InputError, match=r"is another one than where the fit was started: copy it anew"):
+        patch.setattr(shards.store, "stamp", lambda path: next(calls, original(path)))
+        with pytest.raises(InputError, match=r"differs from the one where the fit was started: copy it again"):
             model.fit(opened)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_shards": 46}, "n_shards=46 is more than there are rows or columns: 45 at most"),
+        ({"n_shards": 46}, "n_shards=46 is more than there are rows or columns: use 45 at most"),
         ({"n_shards": 0}, "n_shards must be"),
         ({"sampler": "collapsed"}, "engine='ray' has no collapsed sampler: use sampler='blocked' or engine='cpu'"),
     ],
@@ -206,7 +206,7 @@ def test_what_a_sweep_costs(cluster: twins.InProcess, caplog: pytest.LogCaptureF
     assert [each.split(":")[0] for each in told] == [f"chain 0, sweep {sweep}" for sweep in (1, 2, 3)]
     tables = shards * s * 2 * 8 * (2 * k * k + k)
     received = (s * (m + n) + 8 * m + tables) / 1e6
-    assert all(f"{2 * s + 1} questions (squares " in each for each in told[1:])
+    assert all(f"{2 * s + 1} requests (squares " in each for each in told[1:])
     assert all(each.endswith(f"{received:.3f} MB received") for each in told[1:])
 
 

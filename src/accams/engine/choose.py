@@ -1,4 +1,4 @@
-"""Which engine runs a fit."""
+"""Choice and construction of the engine of a fit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ENGINES = "auto", "cpu", "dense", "graph", "cuda", "disk", "ray"
 
 
 def choose(observations: Observations, name: str) -> str:
-    """The engine for `name`, with "auto" resolved from the data.
+    """Return the name of the engine, with "auto" resolved from the data.
 
-    Observed zeros go to `graph`, complete matrices to `dense`, everything else to `cpu`, which is the faster one
-    as soon as a cell is missing (experiments/density.py). A GPU is used only where `cuda` is asked for, a store is
-    streamed only where `disk` is, and a cluster is used only where `ray` is.
+    Observed zeros go to `graph`, complete matrices to `dense`, everything else to `cpu`, which is faster
+    as soon as a cell is missing (experiments/density.py). GPUs, streaming from disk and clusters are used only on
+    request: `cuda`, `disk`, `ray`.
     """
     if name not in ENGINES:
         raise InputError(f"engine must be {', '.join(map(repr, ENGINES[:-1]))} or {ENGINES[-1]!r}, not {name!r}")
@@ -26,8 +26,8 @@ def choose(observations: Observations, name: str) -> str:
     if name == "auto":
         return "graph" if blanks else "dense" if observations.is_complete else "cpu"
     if blanks != (name == "graph"):
-        what = "observed zeros need engine='graph'" if blanks else "engine='graph' needs zeros='observed'"
-        raise InputError(f"engine={name!r} does not fit these observations: {what}")
+        reason = "observed zeros need engine='graph'" if blanks else "engine='graph' needs zeros='observed'"
+        raise InputError(f"engine={name!r} does not fit these observations: {reason}")
     return name
 
 
@@ -36,11 +36,11 @@ def make_engine(
     chunk_size: int | None = None, offset: float | None = None, row_weights: bool = False,
     callers: int = 1, n_chains: int = 1, shapes: Sequence[tuple[int, int]] = (), n_shards: int | None = None,
 ) -> Engine:  # fmt: skip
-    """An engine for these observations, ready for `n_stencils` stencils and, if asked, for weights of rows.
+    """Return an engine for these observations and `n_stencils` stencils, optionally with weights of rows.
 
-    `callers` is the number of threads that will use it at once, `n_chains` the number of states that there will be, and
-    `shapes` are those of the stencils, where memory depends on them. With `ray`, `n_threads` are those of all workers
-    together, and the data is cut into `n_shards`.
+    `callers` is the number of threads that will use it at once, `n_chains` the number of states, and `shapes` those of
+    the stencils, where memory depends on them. With `ray`, `n_threads` counts those of all workers together, and the
+    data is cut into `n_shards`.
     """
     from accams.engine.cpu import CpuEngine
     from accams.engine.dense import DenseEngine
@@ -54,8 +54,10 @@ def make_engine(
     if chosen == "ray":
         from accams.engine.ray.engine import RayEngine
 
-        here, cores = Threads(None, chunk_size, callers), n_threads
-        return RayEngine(observations, grid, here, n_stencils, n_chains=n_chains, k=k, n_shards=n_shards, n_cpus=cores)
+        driver, cores = Threads(None, chunk_size, callers), n_threads
+        return RayEngine(
+            observations, grid, driver, n_stencils, n_chains=n_chains, k=k, n_shards=n_shards, n_cpus=cores
+        )
     threads = Threads(n_threads, chunk_size, callers)
     if chosen == "cuda":
         from accams.engine.cuda.engine import CudaEngine

@@ -1,27 +1,26 @@
 """The `dense` engine: every cell stored, in row order and in column order.
 
-Sums by cluster are products with a 0/1 matrix, so they are done as vector additions rather than by BLAS.
+Sums by cluster are products with a 0/1 matrix, computed as vector additions rather than by BLAS.
 Missing cells, if there are any, have weight zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from accams.engine.base import Engine
-from accams.engine.residual import NONE, ResidualState
+from accams.engine.base import Engine, State
+from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import dense
 from accams.model.stencils import Labels
 from accams.threads import Range
 
-LEAST = 256  # neighbouring cells a thread works on: with fewer, lines of memory are wasted
+LEAST = 256  # neighbouring cells per thread: with fewer, cache lines are wasted
 COST_TILE = 128  # rows per matrix product; fixed, so that the result does not depend on the threads
 
 
@@ -34,7 +33,7 @@ class DenseEngine(Engine):
         super().__init__(*args)
         obs = self.observations
         if obs.blank_weight is not None:
-            raise InputError("engine='dense' takes missing cells or none; observed zeros need engine='graph'")
+            raise InputError("engine='dense' does not take observed zeros: use engine='graph'")
         self.ranges = [self.threads.split_evenly(obs.shape[axis], obs.shape[1 - axis], LEAST) for axis in (0, 1)]
         self.weights: list[NDArray[Any] | None] = [None, None]
         if obs.stored_weights is not None:
@@ -43,11 +42,11 @@ class DenseEngine(Engine):
             self.weights = _both_orders(self._spread(np.ones(obs.nnz, dtype=np.uint8)))
 
     def new_state(self, chain: int = 0) -> DenseState:
-        """A state whose residual is the data less the offset."""
+        """Return a state whose residual is the data less the offset."""
         return DenseState(self)
 
     def values_in_ticks(self) -> list[NDArray[Any]]:
-        """The data less the offset, in both orders; 0 where it is missing."""
+        """Return the data less the offset, in both orders; 0 where it is missing."""
         return _both_orders(self._spread(self.grid.ticks_of(self.observations.stored_values)))
 
     def _spread(self, by_row: NDArray[Any]) -> NDArray[Any]:
@@ -59,7 +58,7 @@ class DenseEngine(Engine):
         return out
 
 
-class DenseState(ResidualState):
+class DenseState(LocalPasses, State):
     """Residuals of all cells; resid[axis] has the other axis first."""
 
     engine: DenseEngine
@@ -68,11 +67,9 @@ class DenseState(ResidualState):
         super().__init__(engine)
         self.resid = engine.values_in_ticks()
 
-    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
-        weights, pending = self.engine.weights[axis], self.pending[axis]
-        self._apply(axis, pending.all_but_two())
-        a, b = [*pending.every(), NONE, NONE][:2]
-        partners = self._partners(axis)
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
+        weights, partners = self.engine.weights[axis], self.own_weights(1 - axis)
+        a, b = [*self._apply_pending(axis, leave=2), NONE, NONE][:2]
         args = self.resid[axis], weights, partners, *a, *b, labels, n, l
         if weights is None:
             n[:] = np.bincount(labels, weights=partners, minlength=n.shape[1])
@@ -82,13 +79,13 @@ class DenseState(ResidualState):
         return self.engine.ranges[axis]
 
     def _squares(self) -> NDArray[np.float64]:
-        self._apply(1, self.pending[1].every())
+        self._apply_pending(1)
         out = np.empty(self.shape[0])
         self.engine.threads.run(dense.squares, self.engine.ranges[0], self.resid[1], self.engine.weights[1], out)
         return out
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         X, W = self.resid[axis], self.engine.weights[axis]
         cost, V2 = np.empty((self.shape[axis], V.shape[1])), V * V
 
@@ -107,20 +104,20 @@ class DenseState(ResidualState):
         return cost
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         lines = self.resid[axis][:, positions].astype(np.float64)
         weights = self.engine.weights[axis]
         return lines if weights is None else lines * (weights[:, positions] > 0)
 
-    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self.resid[axis] -= change
         self.resid[1 - axis] -= change[:, None]
 
-    def _apply(self, axis: int, shifts: list[Any]) -> None:
+    def _apply(self, axis: int, shifts: list[Shift]) -> None:
         for shift in shifts:
             self.engine.threads.run(dense.shift, self.engine.ranges[axis], self.resid[axis], *shift)
 
 
 def _both_orders(matrix: NDArray[Any]) -> list[Any]:
-    """[columns first, rows first]: what an update of rows and one of columns read."""
+    """Return [columns first, rows first], as updates of rows and of columns read them."""
     return [matrix.T.copy(), np.ascontiguousarray(matrix)]  # a copy, even of a single line

@@ -1,7 +1,7 @@
-"""The `disk` engine: observations stay in a store and residuals in files beside it; passes stream both, block by block.
+"""The `disk` engine: observations stay in a store and residuals in files beside it; passes stream ranges of rows.
 
-A thread reads ahead, so that the disk and the kernels work at the same time. What is computed is what the `cpu` engine
-computes, to the bit: blocks are ranges of rows, and no sum depends on them.
+A thread reads ahead, so that the disk and the kernels work at the same time. Results equal those of the `cpu` engine to
+the bit, since no sum depends on the ranges.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -17,42 +18,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.holdout import ScratchFolder
-from accams.data.memory import DISK_AHEAD, DISK_BLOCK
 from accams.data.store import HEADER, is_store
 from accams.data.weights import to_ticks
-from accams.engine.base import Engine
-from accams.engine.residual import NONE, ResidualState, Shift
+from accams.engine.base import Engine, State
+from accams.engine.cpu import packed
+from accams.engine.local import Gatherer, LocalPasses, Shift
+from accams.engine.memory import DISK_AHEAD, DISK_BLOCK
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import sparse
 from accams.model.stencils import Labels
 from accams.threads import Range, ranges_of
 
-Work = Callable[[int, int], None]
+Buffer = NDArray[np.uint8]
 
 
-class Vector:
-    """Numbers in a file."""
+class FileArray:
+    """Numbers in a file, read and written in place."""
 
     def __init__(self, path: Path, kind: Any, first: int = 0, *, new: bool = False) -> None:
         self.kind, self._first = np.dtype(kind), first
         self._file = os.open(path, os.O_RDWR | os.O_CREAT if new else os.O_RDONLY)
         if new:
-            path.unlink()  # it is gone when it is closed, whatever becomes of this process
+            path.unlink()  # the file vanishes when it is closed, even if this process is killed
 
     def read(self, start: int, into: NDArray[Any]) -> None:
-        """Fill an array with the numbers from `start` on."""
+        """Fill an array with the numbers from position `start` on."""
         if into.size == 0:
             return
         view, place = into.data.cast("B"), self._first + start * self.kind.itemsize
         while len(view):
             done = os.preadv(self._file, [view], place)
             if done == 0:
-                raise InputError("a file of the store has become shorter: ingest the data again")
+                raise InputError("a file of the store was truncated: ingest the data again")
             view, place = view[done:], place + done
 
     def write(self, start: int, values: NDArray[Any]) -> None:
-        """Write numbers from `start` on."""
+        """Write numbers from position `start` on."""
         if values.size == 0:
             return
         view, place = np.ascontiguousarray(values).data.cast("B"), self._first + start * self.kind.itemsize
@@ -67,32 +69,33 @@ class Vector:
             view, place = view[done:], place + done
 
     def close(self) -> None:
+        """Close the file."""
         os.close(self._file)
 
 
-class Order(NamedTuple):
-    """One order of the observations, on disk: row i has partners[starts[i]:starts[i + 1]]."""
+class DiskOrder(NamedTuple):
+    """One order of the observations on disk: row i has partners[starts[i]:starts[i + 1]]."""
 
     starts: NDArray[np.int64]
-    partners: Vector
-    values: Vector
-    weights: Vector | None
+    partners: FileArray
+    values: FileArray
+    weights: FileArray | None
     ranges: list[Range]
 
     @property
     def largest(self) -> int:
-        """Observations of the largest range."""
+        """Number of observations of the largest range."""
         return max((int(self.starts[hi] - self.starts[lo]) for lo, hi in self.ranges), default=0)
 
 
-class Block(NamedTuple):
-    """The observations of a range of rows, in memory; rows and entries are counted from its first."""
+class LoadedRange(NamedTuple):
+    """Observations of a range of rows in memory; rows and entries are counted from its first."""
 
     starts: NDArray[np.int64]
     partners: NDArray[Any]
     resid: NDArray[np.int32]
     weights: NDArray[np.int32] | None
-    room: NDArray[np.uint8]
+    buffer: Buffer  # that holds them
 
 
 class DiskEngine(Engine):
@@ -105,7 +108,8 @@ class DiskEngine(Engine):
         obs, folder = self.observations, self.observations.store
         if folder is None:
             raise InputError(
-                "engine='disk' takes a store: make one with accams ingest, and fit it, or what Observations.open gives"
+                "engine='disk' takes a store: create one with Observations.to_store or accams ingest, and fit "
+                "Observations.open(path)"
             )
         if not is_store(folder):
             raise InputError(f"the store {folder} is no longer there: open it again where it is now")
@@ -114,21 +118,22 @@ class DiskEngine(Engine):
         self.reader = ThreadPoolExecutor(1, thread_name_prefix="accams-disk")
         self._scratch = ScratchFolder(folder)
         self.folder = self._scratch.path
-        sides = ((obs.row_starts, obs.cols, ""), (obs.col_starts, obs.rows, "col_"))
-        names = "cols", "rows"
         self.orders = []
-        for (starts, index, prefix), name in zip(sides, names, strict=True):
+        for starts, index, name, prefix in (
+            (obs.row_starts, obs.cols, "cols", ""),
+            (obs.col_starts, obs.rows, "rows", "col_"),
+        ):
             weighted = obs.stored_weights is not None
             files = (
-                Vector(folder / f"{name}.npy", index.dtype, HEADER),
-                Vector(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
+                FileArray(folder / f"{name}.npy", index.dtype, HEADER),
+                FileArray(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
             )
-            weights = Vector(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
-            self.orders.append(Order(np.array(starts), *files, weights, ranges_of(np.asarray(starts), DISK_BLOCK)))
+            weights = FileArray(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
+            self.orders.append(DiskOrder(np.array(starts), *files, weights, ranges_of(np.asarray(starts), DISK_BLOCK)))
         self._states: list[DiskState] = []
 
     def new_state(self, chain: int = 0) -> DiskState:
-        """A state whose residual is the data less the offset."""
+        """Return a state whose residual is the data less the offset."""
         self._states.append(DiskState(self, chain))
         return self._states[-1]
 
@@ -139,44 +144,41 @@ class DiskEngine(Engine):
         for state in self._states:
             state.close()
         for order in self.orders:
-            for vector in (order.partners, order.values, order.weights):
-                if vector is not None:
-                    vector.close()
+            for file in (order.partners, order.values, order.weights):
+                if file is not None:
+                    file.close()
         self._states, self.orders = [], []
         self._scratch.remove()
 
 
-class Reading:
-    """The blocks of one pass: some are read ahead, and each is to be given back when it has been worked on."""
+class ReadAhead:
+    """Ranges of one pass, read ahead into a fixed set of buffers, which are returned after use."""
 
     def __init__(
-        self,
-        todo: Sequence[Range],
-        load: Callable[[Range, Any], Block],
-        room: Sequence[Any],
+        self, todo: Sequence[Range], load: Callable[[Range, Buffer], LoadedRange], buffers: Sequence[Buffer],
         reader: ThreadPoolExecutor,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._load, self._reader, self._todo = load, reader, iter(todo)
-        self._coming: dict[Range, Future[Block]] = {}
+        self._coming: dict[Range, Future[LoadedRange]] = {}
         self._lock = Lock()
-        for each in room:
-            self.give_back(each)
+        for buffer in buffers:
+            self.give_back(buffer)
 
-    def get(self, lo: int, hi: int) -> Block:
-        """The block of a range; ranges are asked for in their order."""
+    def get(self, lo: int, hi: int) -> LoadedRange:
+        """Return the observations of a range; ranges must be requested in order."""
         with self._lock:
             future = self._coming.pop((lo, hi))
         return future.result()
 
-    def give_back(self, room: Any) -> None:
-        """Have the next block read into this room."""
+    def give_back(self, buffer: Buffer) -> None:
+        """Read the next range into this buffer."""
         with self._lock:
             following = next(self._todo, None)
             if following is not None:
-                self._coming[following] = self._reader.submit(self._load, following, room)
+                self._coming[following] = self._reader.submit(self._load, following, buffer)
 
 
-class DiskState(ResidualState):
+class DiskState(LocalPasses, State):
     """Residuals of the observed cells in both orders, in files."""
 
     engine: DiskEngine
@@ -184,11 +186,11 @@ class DiskState(ResidualState):
     def __init__(self, engine: DiskEngine, chain: int) -> None:
         super().__init__(engine)
         name = f"{len(engine._states)}-{chain}"
-        self.resid = [Vector(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
+        self.resid = [FileArray(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
         size = max(order.largest for order in engine.orders)
-        width = max(order.partners.kind.itemsize for order in engine.orders) + 8
-        n_room = engine.threads.n_threads + DISK_AHEAD
-        self._room = [np.empty(width * size, np.uint8) for _ in range(n_room)]
+        width = max(order.partners.kind.itemsize for order in engine.orders) + 8  # with residual and weight
+        n_buffers = engine.threads.n_threads + DISK_AHEAD
+        self._read_buffers = [np.empty(width * size, np.uint8) for _ in range(n_buffers)]
         for order, resid in zip(engine.orders, self.resid, strict=True):
             for lo, hi in order.ranges:
                 first, last = order.starts[lo], order.starts[hi]
@@ -197,91 +199,85 @@ class DiskState(ResidualState):
                 resid.write(first, engine.grid.ticks_of(values))
 
     def close(self) -> None:
-        """Let go of residuals and room for blocks; labels and templates stay."""
-        for each in self.resid:
-            each.close()
-        self._room = []
+        """Delete residuals and free the buffers; labels and templates stay."""
+        for file in self.resid:
+            file.close()
+        self._read_buffers = []
 
     # -- passes -----------------------------------------------------------------------------------------------
 
-    def _streamed(self, axis: int, work: Callable[[int, int, Block], None], *, write: bool = False) -> Work:
-        """Work on rows lo .. hi, to be done once for each range, in order; `write`: residuals are written back."""
+    def _streamed(self, axis: int, work: Callable[[int, int, LoadedRange], None], *, write: bool = False) -> Gatherer:
+        """Return work on rows lo .. hi, to be run once per range, in order; `write` writes residuals back."""
         order, resid = self.engine.orders[axis], self.resid[axis]
-        reading = Reading(
-            order.ranges, lambda range_, room: self._load(axis, range_, room), self._room, self.engine.reader
-        )
+        reading = ReadAhead(order.ranges, partial(self._load, axis), self._read_buffers, self.engine.reader)
 
         def run(lo: int, hi: int) -> None:
-            block = reading.get(lo, hi)
-            work(lo, hi, block)
+            loaded = reading.get(lo, hi)
+            work(lo, hi, loaded)
             if write:
-                resid.write(order.starts[lo], block.resid)
-            reading.give_back(block.room)
+                resid.write(order.starts[lo], loaded.resid)
+            reading.give_back(loaded.buffer)
 
         return run
 
-    def _load(self, axis: int, range_: Range, room: NDArray[np.uint8]) -> Block:
+    def _load(self, axis: int, range_: Range, buffer: Buffer) -> LoadedRange:
+        """Read a range into a buffer: residuals, weights, then partners, so that all are aligned."""
         order, grid = self.engine.orders[axis], self.engine.grid
         (lo, hi), first = range_, order.starts[range_[0]]
         size, width = int(order.starts[hi] - first), order.partners.kind.itemsize
-        resid, weights = room[: 4 * size].view(np.int32), None
-        index = room[8 * size : (8 + width) * size].view(order.partners.kind)
+        resid, weights = buffer[: 4 * size].view(np.int32), None
+        index = buffer[8 * size : (8 + width) * size].view(order.partners.kind)
         self.resid[axis].read(first, resid)
         order.partners.read(first, index)
         if order.weights is not None:
-            weights = room[4 * size : 8 * size].view(np.int32)
+            weights = buffer[4 * size : 8 * size].view(np.int32)
             order.weights.read(first, weights)
             if grid.weight_step != self.engine.observations.weight_step:
                 weights = to_ticks(weights, grid.weight_step / self.engine.observations.weight_step)
-        return Block(order.starts[lo : hi + 1] - first, index, resid, weights, room)
+        return LoadedRange(order.starts[lo : hi + 1] - first, index, resid, weights, buffer)
 
-    def _run(self, axis: int, work: Callable[[int, int, Block], None], *, write: bool = False) -> None:
+    def _run(self, axis: int, work: Callable[[int, int, LoadedRange], None], *, write: bool = False) -> None:
         self.engine.threads.map(self._streamed(axis, work, write=write), self._pass_ranges(axis))
 
     def _pass_ranges(self, axis: int) -> list[Range]:
         return self.engine.orders[axis].ranges
 
-    # -- what each engine does in its own way -----------------------------------------------------------------
+    # -- the kernels of `cpu`, range by range -----------------------------------------------------------------
 
-    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
-        self._apply(axis, self.pending[axis].all_but_two())
-        shifts, partners = self.pending[axis].every(), self._partners(axis)
-        (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
-        codes: NDArray[Any] = labels
-        if other_a is not None:
-            codes = np.empty(len(labels), dtype=np.uint32)
-            sparse.pack(other_a, other_b, labels, codes)
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
+        shifts, partners = self._apply_pending(axis, leave=2), self.own_weights(1 - axis)
+        own_a, T_a, own_b, T_b, codes = packed(shifts, labels)
 
-        def work(lo: int, hi: int, block: Block) -> None:
-            own = [None if each is None else each[lo:hi] for each in (own_a, own_b)]
-            args = block.starts, block.partners, block.resid, block.weights, partners, own[0], T_a, own[1], T_b, codes
+        def work(lo: int, hi: int, part: LoadedRange) -> None:
+            own = [None if labels is None else labels[lo:hi] for labels in (own_a, own_b)]
+            args = part.starts, part.partners, part.resid, part.weights, partners, own[0], T_a, own[1], T_b, codes
             sparse.gather(0, hi - lo, *args, n[lo:hi], l[lo:hi])
 
         return self._streamed(axis, work, write=bool(shifts))
 
     def _squares(self) -> NDArray[np.float64]:
-        self._apply(0, self.pending[0].every())
+        self._apply_pending(0)
         out = np.empty(self.shape[0])
 
-        def work(lo: int, hi: int, block: Block) -> None:
-            sparse.squares(0, hi - lo, block.starts, block.resid, block.weights, out[lo:hi])
+        def work(lo: int, hi: int, part: LoadedRange) -> None:
+            sparse.squares(0, hi - lo, part.starts, part.resid, part.weights, out[lo:hi])
 
         self._run(0, work)
         return out
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         cost, squares = np.zeros((self.shape[axis], V.shape[1])), V * V
 
-        def work(lo: int, hi: int, block: Block) -> None:
-            args = block.starts, block.partners, block.resid, block.weights, V, squares
+        def work(lo: int, hi: int, part: LoadedRange) -> None:
+            args = part.starts, part.partners, part.resid, part.weights, V, squares
             sparse.table_costs(0, hi - lo, *args, cost[lo:hi])
 
         self._run(axis, work)
         return cost
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
+        self._apply_pending(axis)
         order, out = self.engine.orders[axis], np.zeros((len(positions), self.shape[1 - axis]))
         for line, position in zip(out, positions.tolist(), strict=True):
             first, last = order.starts[position], order.starts[position + 1]
@@ -291,12 +287,12 @@ class DiskState(ResidualState):
             sparse.spread(0, np.array([0, last - first]), index, resid, line)
         return np.ascontiguousarray(out.T)
 
-    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
-        def own(lo: int, hi: int, block: Block) -> None:
-            sparse.shift_own(0, hi - lo, block.starts, block.resid, change[lo:hi])
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        def own(lo: int, hi: int, part: LoadedRange) -> None:
+            sparse.shift_own(0, hi - lo, part.starts, part.resid, change[lo:hi])
 
-        def partner(lo: int, hi: int, block: Block) -> None:
-            sparse.shift_partner(0, hi - lo, block.starts, block.partners, block.resid, change)
+        def partner(lo: int, hi: int, part: LoadedRange) -> None:
+            sparse.shift_partner(0, hi - lo, part.starts, part.partners, part.resid, change)
 
         self._run(axis, own, write=True)
         self._run(1 - axis, partner, write=True)
@@ -304,7 +300,7 @@ class DiskState(ResidualState):
     def _apply(self, axis: int, shifts: list[Shift]) -> None:
         for own, other, T in shifts:
 
-            def work(lo: int, hi: int, block: Block, own: Any = own, other: Any = other, T: Any = T) -> None:
-                sparse.shift(0, hi - lo, block.starts, block.partners, block.resid, own[lo:hi], other, T)
+            def work(lo: int, hi: int, part: LoadedRange, own: Any = own, other: Any = other, T: Any = T) -> None:
+                sparse.shift(0, hi - lo, part.starts, part.partners, part.resid, own[lo:hi], other, T)
 
             self._run(axis, work, write=True)

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.weights import to_ticks
-from accams.engine.cpu import CpuEngine, CpuState, Work
+from accams.engine.cpu import CpuEngine, CpuState
+from accams.engine.local import Gatherer
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import cross, sparse
 from accams.model.stencils import Labels
 
-MOST_WAITING = 32
+MOST_WAITING = 32  # shifts of the column order, before they are applied by a pass of their own
 
 
 class GraphEngine(CpuEngine):
@@ -37,7 +38,7 @@ class GraphEngine(CpuEngine):
         super().__init__(*args)
         obs, grid = self.observations, self.grid
         if obs.blank_weight is None:
-            raise InputError("engine='graph' needs observed zeros: make the observations with zeros='observed'")
+            raise InputError("engine='graph' needs observed zeros: create the observations with zeros='observed'")
         self.offset = round(grid.offset / grid.step)
         self.blank, one = to_ticks(np.array([obs.blank_weight, 1.0]), obs.weight_step).tolist()
         self.extra: list[Any] = [one - self.blank] * 2  # w - w0, in both orders
@@ -47,17 +48,17 @@ class GraphEngine(CpuEngine):
         self.stored = [ticks - zero for ticks in self.values_in_ticks()]  # the values themselves, in ticks
 
     @property
-    def uniform(self) -> bool:
-        """Whether stored cells and blanks weigh the same, so that no residual is needed for the sums."""
+    def equal_weights(self) -> bool:
+        """Whether stored cells and blanks have the same weight, so that sums need no residual."""
         return isinstance(self.extra[0], int) and self.extra[0] == 0
 
     def new_state(self, chain: int = 0) -> GraphState:
-        """A state whose residual is the data less the offset."""
+        """Return a state whose residual is the data less the offset."""
         return GraphState(self)
 
 
 class GraphState(CpuState):
-    """Residuals of the stored cells; those of blanks follow from labels and templates."""
+    """Residuals of the stored cells; those of blanks are computed from labels and templates."""
 
     engine: GraphEngine
 
@@ -65,24 +66,17 @@ class GraphState(CpuState):
         super().__init__(engine)
         self._gram: dict[tuple[int, int], float] = {}
 
-    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
-        raise InputError("engine='graph' has no continuous effects: use effects='stencils' or None")  # of no residual
-
-    def set_row_weights(self, weights: NDArray[np.float64]) -> None:
-        """Refuses: sums over blanks know nothing of row weights."""
-        raise InputError("engine='graph' has no noise per row: set row_noise=None")
-
     def _shift(self, stencil: int, sign: int) -> None:
         super()._shift(stencil, sign)
         self._gram = {pair: x for pair, x in self._gram.items() if stencil not in pair}
-        if len(self.pending[1].waiting) > MOST_WAITING:  # without extra weights no pass along the columns takes them
-            self._apply(1, self.pending[1].every())
+        if len(self.pending[1]) > MOST_WAITING:  # with equal weights, no pass along the columns applies them
+            self._apply_pending(1)
 
-    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         engine, k = self.engine, n.shape[1]
         sizes = np.bincount(labels, minlength=k)
         stored = self._summer(axis, engine.stored[axis], None, [], labels, n, l)
-        add_extra = None if engine.uniform else self._extra_adder(axis, labels, n, l)
+        add_extra = None if engine.equal_weights else self._extra_adder(axis, labels, n, l)
         blanks = []
         for _, own, other, T in self._active(axis):
             table = np.zeros((T.shape[1], k), np.int64)
@@ -100,12 +94,12 @@ class GraphState(CpuState):
 
         return run
 
-    def _extra_adder(self, axis: int, labels: Labels, n: Table, l: Table) -> Work:
-        """Adds what stored cells weigh beyond a blank."""
+    def _extra_adder(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
+        """Return work that adds the weight of stored cells in excess of a blank's."""
         extra = self.engine.extra[axis]
         weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
-        mass, sums = np.zeros_like(n), np.zeros_like(l)
-        stored = self._summer(axis, self.resid[axis], weights, self._due(axis), labels, mass, sums)
+        mass, sums, shifts = np.zeros_like(n), np.zeros_like(l), self._apply_pending(axis, leave=2)
+        stored = self._summer(axis, self.resid[axis], weights, shifts, labels, mass, sums)
 
         def run(lo: int, hi: int) -> None:
             stored(lo, hi)
@@ -115,9 +109,9 @@ class GraphState(CpuState):
         return run
 
     def _squares(self) -> NDArray[np.float64]:
-        """Per row: the stored cells' squares less what blanks in their place would have; then all blanks' squares."""
-        self._apply(0, self.pending[0].every())
-        engine, order = self.engine, self.engine.orders[0]
+        """Return, per row, squares of stored cells less those of blanks in their place; then those of all blanks."""
+        self._apply_pending(0)
+        engine, order = self.engine, self.orders[0]
         resid, model = self.resid[0], engine.stored[0] - self.resid[0]
         stored, replaced = np.empty(self.shape[0]), np.empty(self.shape[0])
         engine.threads.run(sparse.squares, order.ranges, order.starts, resid, order.weights, stored)
@@ -127,7 +121,7 @@ class GraphState(CpuState):
         return np.concatenate([stored - engine.blank * replaced, [engine.blank * self._model_squares()]])
 
     def _model_squares(self) -> float:
-        """Sum of the squared model over all cells, from inner products of its stencils."""
+        """Return the sum of the squared model over all cells, from inner products of its stencils."""
         offset, (m, n) = float(self.engine.offset), self.shape
         active = list(self._active(0))
         total = offset * offset * m * n
@@ -142,8 +136,8 @@ class GraphState(CpuState):
         return total
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._apply(axis, self.pending[axis].every())
-        engine, order, extra = self.engine, self.engine.orders[axis], self.engine.extra[axis]
+        self._apply_pending(axis)
+        engine, order, extra = self.engine, self.orders[axis], self.engine.extra[axis]
         parts = np.zeros((2, self.shape[axis], V.shape[1]))
         pattern = (order.ranges, order.starts, order.index)
         engine.threads.run(sparse.table_costs, *pattern, engine.stored[axis], None, V, np.zeros_like(V), parts[0])
@@ -162,21 +156,21 @@ class GraphState(CpuState):
         for _, own, other, T in self._active(axis):
             blanks -= T[own[positions]][:, other].T
         stored = super().lines(axis, positions)
-        order = self.engine.orders[axis]
+        order = self.orders[axis]
         for column, position in enumerate(positions):
             where = order.index[order.starts[position] : order.starts[position + 1]]
             blanks[where, column] = stored[where, column]
         return blanks
 
     def _active(self, axis: int) -> Iterator[tuple[int, Labels, Labels, NDArray[np.int32]]]:
-        """The stencils in the residual: number, labels of this axis and of the other, template (this axis first)."""
+        """Yield number, labels of this and the other axis, template (this axis first) of stencils in the residual."""
         for stencil, (T, c, d) in enumerate(zip(self.templates, self.row_labels, self.col_labels, strict=True)):
             if stencil != self.current:
                 yield (stencil, c, d, T) if axis == 0 else (stencil, d, c, np.ascontiguousarray(T.T))
 
 
 def _inner_product(one: tuple[Any, Any, Any], two: tuple[Any, Any, Any]) -> float:
-    """Sum over all cells of one stencil times another."""
+    """Return the sum over all cells of one stencil times another."""
     (c, d, T), (c2, d2, T2) = one, two
     rows, cols = np.zeros((len(T), len(T2)), np.int64), np.zeros((T.shape[1], T2.shape[1]), np.int64)
     cross.cross_counts(c, c2, rows)

@@ -1,8 +1,8 @@
 """The grid on which all arithmetic is exact.
 
-Values, offset and templates are whole numbers of one power-of-two step, small enough for 32 bits; their sums are
-64-bit integers. So sums do not depend on the order of adding, adding and subtracting a stencil leaves
-nothing behind, and the residual is a pure function of data, labels and templates, on any engine.
+Values, offset and templates are integer multiples of one power-of-two step, small enough for 32 bits; their sums are
+64-bit integers. So sums do not depend on the order of addition, adding and subtracting a stencil cancels exactly, and
+the residual is a pure function of data, labels and templates, on any engine.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from numpy.typing import NDArray
 from accams.data.observations import Observations
 from accams.data.weights import power_of_two_above, to_ticks
 
-VALUE_BITS = 22  # a value uses this many bits, about as precise as the range in single precision
+VALUE_BITS = 22  # bits of a value: about single precision relative to the range of the data
 MAX_TICK = 2**31 - 1
-BLOCK = 1 << 16
-ROW_WEIGHT_BITS = 10
+BLOCK = 1 << 16  # values converted at a time
+ROW_WEIGHT_BITS = 10  # fractional bits of a row's weight, where sums have room for them
 MAX_ROW_WEIGHT = 2**20
-LARGEST_MASS = 2.0**39  # all weights times row weights: times a residual of 23 bits still within an int64
-ROW_TOTAL_BITS = 37  # all weights times their row's weight, if those are one on average
-WEIGHT_TOTAL_BITS = 28  # all weights of observations, where rows have weights too
+LARGEST_MASS = 2.0**39  # sum of weights times row weights: times a residual of 23 bits, it fits into an int64
+ROW_TOTAL_BITS = 37  # of the same sum if row weights are 1 on average: two bits are left for larger ones
+WEIGHT_TOTAL_BITS = 28  # of the sum of observation weights, where rows have weights too
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One step, the offset, and the bound on templates that keeps every residual within 32 bits.
+    """Step, offset, and the bound on templates that keeps every residual within 32 bits.
 
     Attributes
     ----------
     step : float
-        A power of two; values and templates are whole multiples of it ("ticks").
+        A power of two; values and templates are integer multiples of it ("ticks").
     offset : float
         The model's offset, itself on the grid.
     limit : int
-        No template entry may be larger, in ticks; then no sum of all stencils can overflow. Up to about 500 stencils
-        that is at least the range of the data; beyond, very large entries are left to the next stencils.
+        Largest template entry in ticks, such that no sum of all stencils can overflow. Up to about 500 stencils it is
+        at least the range of the data; beyond, the rest of very large entries is left to the next stencils.
     weight_step : float
-        The same for weights. Those of the observations are on such a grid already; with row weights it is a coarser
-        one, which leaves room for them.
+        Step of weights. Those of the observations are on such a grid already; with row weights it is coarser, to leave
+        room for them.
     """
 
     step: float
@@ -53,7 +53,7 @@ class Grid:
     def of(
         cls, observations: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False
     ) -> Grid:
-        """The grid for a fit of `n_stencils` stencils; the offset is the mean unless given."""
+        """Return the grid for a fit of `n_stencils` stencils; the offset is the mean unless given."""
         low, high = observations.value_range
         centre = observations.mean() if offset is None else offset
         span = abs(high) or 1.0 if low == high == centre else max(high - centre, centre - low)
@@ -65,7 +65,7 @@ class Grid:
         return cls(step, float(np.rint(centre / step) * step), limit, weight_step)
 
     def weight_ticks(self, observations: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
-        """The weights of observations that have some, in steps; all of them, or those of first .. last."""
+        """Return the weights of weighted observations in steps: all, or those of first .. last."""
         assert observations.stored_weights is not None
         stored = observations.stored_weights
         stored = stored if (first, last) == (0, None) else stored[first:last]
@@ -74,27 +74,27 @@ class Grid:
         return to_ticks(stored, self.weight_step / observations.weight_step)
 
     def ticks_of(self, values: NDArray[np.floating]) -> NDArray[np.int32]:
-        """Values less the offset, in ticks."""
+        """Return values less the offset, in ticks."""
         return _in_blocks(lambda x: np.rint((x - self.offset) / self.step), values)
 
     def template(self, T: NDArray[np.float64]) -> NDArray[np.int32]:
-        """A template (in ticks, not yet whole) rounded to the grid, to what float32 can hold, and to the limit."""
+        """Round a template, in fractional ticks, to integers that float32 can represent, within the limit."""
         rounded = np.rint(T).astype(np.float32).astype(np.float64)
         return np.clip(rounded, -self.limit, self.limit).astype(np.int32)
 
     def values(self, T: NDArray[np.int32]) -> NDArray[np.float32]:
-        """A template in ticks as numbers on the scale of the data."""
+        """Convert a template from ticks to the scale of the data."""
         return (T * self.step).astype(np.float32)
 
 
 def row_weight_step(observations: Observations, grid: Grid) -> float:
-    """The step for weights of rows, so that sums of weight times row weight times residual stay within 64 bits."""
+    """Return the step of row weights, such that sums of weight times row weight times residual fit into 64 bits."""
     ticks = observations.total_weight() / grid.weight_step
     return max(2.0**-ROW_WEIGHT_BITS, power_of_two_above(ticks) * 2.0**-ROW_TOTAL_BITS)
 
 
 def row_weight_ticks(weights: NDArray[np.float64], step: float, mass: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Weights of rows in steps, all smaller if sums could overflow; `mass` is what each row's observations weigh."""
+    """Return row weights in steps, scaled down if sums could overflow; `mass` is the weight of a row's observations."""
     ticks = np.minimum(weights / step, MAX_ROW_WEIGHT)
     ticks = ticks * min(1.0, LARGEST_MASS / float(mass @ ticks))
     return np.maximum(np.rint(ticks), 1.0).astype(np.int32)
@@ -103,7 +103,7 @@ def row_weight_ticks(weights: NDArray[np.float64], step: float, mass: NDArray[np
 def _in_blocks(
     function: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: NDArray[np.floating]
 ) -> NDArray[np.int32]:
-    """function(x) as whole numbers, block by block, to need little memory beside the result."""
+    """Return function(x) as integers, computed block by block to save memory."""
     out = np.empty(x.shape, dtype=np.int32)
     for start in range(0, len(x), BLOCK):
         out[start : start + BLOCK] = function(x[start : start + BLOCK].astype(np.float64))

@@ -1,7 +1,7 @@
 """k-means on sums: every point has, per coordinate b, a weight n[i, b] and a sum l[i, b].
 
-With centres T the cost of point i in cluster a is sum_b n * T[a, b]^2 - 2 * l * T[a, b], so the same kernel serves
-as for a stencil. Points with missing coordinates have n = 0 there.
+With centres T the cost of point i in cluster a is sum_b n * T[a, b]^2 - 2 * l * T[a, b], so the kernel is that of a
+stencil. Points with missing coordinates have n = 0 there.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from accams.threads import Range, Threads
 
 Init = Literal["k-means++", "random"]
 Ints = NDArray[np.int64]
-TRIALS = 4  # candidates per centre when rows are seeded; more bring little
-SEED_POINTS = 1 << 15  # points that first centres are chosen from
-SKETCH = 128  # coordinates of a sketch: distances are right within about 10 percent
-SKETCH_CELLS = 1 << 24  # fewer coordinates where there are so many rows that the sketch would grow beyond this
+TRIALS = 4  # candidates per centre when rows are seeded; more gain little
+SEED_POINTS = 1 << 15  # points among which first centres are chosen
+SKETCH = 128  # coordinates of a sketch: distances are accurate to about 10 percent
+SKETCH_CELLS = 1 << 24  # bound on the size of a sketch, which has fewer coordinates with many rows
 
 
 def cluster(
     n: Ints, l: Ints, k: int, init: Init, generator: np.random.Generator, max_iter: int, threads: Threads,
     ranges: list[Range], uniform: bool = False, n_trials: int = 1,
 ) -> NDArray[np.unsignedinteger[Any]]:  # fmt: skip
-    """Labels of all points after seeding and at most `max_iter` rounds of assigning and averaging.
+    """Return labels of all points after seeding and at most `max_iter` rounds of assigning and averaging.
 
     `uniform` says that all points have the same n; `n_trials` is as in `centres`.
     """
@@ -50,7 +50,7 @@ def assigned(
     n: Ints, l: Ints, T: NDArray[np.float64], labels: NDArray[np.unsignedinteger[Any]], threads: Threads,
     ranges: list[Range], uniform: bool = False,
 ) -> tuple[Ints, Ints, int]:  # fmt: skip
-    """Give every point the label of its nearest centre: weights and sums of each cluster, and labels that changed."""
+    """Label points by their nearest centre, in place; return weights and sums of clusters, and labels changed."""
     free = np.zeros(len(T))
 
     def run(lo: int, hi: int) -> tuple[Ints, Ints, int]:
@@ -63,25 +63,20 @@ def assigned(
 
 
 def some_points(size: int, generator: np.random.Generator) -> NDArray[np.int64] | None:
-    """Points among which the first centres are looked for; None where they are so few that all of them will do."""
+    """Return a random sample of points for choosing the first centres, or None if all are few enough."""
     if size <= SEED_POINTS:
         return None
-    drawn = np.sort(generator.integers(0, size, SEED_POINTS))  # what np.unique gives, in less time
+    drawn = np.sort(generator.integers(0, size, SEED_POINTS))  # np.unique in less time
     return np.asarray(drawn[np.append(True, drawn[1:] != drawn[:-1])])
 
 
 def centres(
-    n: Ints,
-    l: Ints,
-    k: int,
-    init: Init,
-    generator: np.random.Generator,
-    threads: Threads,
-    ranges: list[Range],
+    n: Ints, l: Ints, k: int, init: Init, generator: np.random.Generator, threads: Threads, ranges: list[Range],
     n_trials: int = 1,
-) -> NDArray[np.float64]:
-    """`k` points as first centres: at random, or each with probability proportional to its squared distance to
-    those chosen before (k-means++), the best of `n_trials`. With fewer distinct points than k, the rest are zeros.
+) -> NDArray[np.float64]:  # fmt: skip
+    """Choose `k` points as first centres, uniformly or by k-means++ with the best of `n_trials` candidates each.
+
+    With fewer distinct points than k, the remaining centres are zeros.
     """
     T = np.zeros((k, n.shape[1]))
     if init == "random":
@@ -105,12 +100,12 @@ def centres(
 
 
 def means(n: NDArray[Any], l: NDArray[Any]) -> NDArray[np.float64]:
-    """l / n, and 0 where n is 0."""
+    """Return l / n, and 0 where n is 0."""
     return np.asarray(np.divide(l, n, out=np.zeros(np.shape(l)), where=np.asarray(n) > 0), dtype=np.float64)
 
 
 def _race(weights: NDArray[np.float64], generator: np.random.Generator, n: int) -> NDArray[np.int64]:
-    """Up to `n` positions with probability proportional to their weights: the first of so many exponential clocks."""
+    """Sample up to `n` positions without replacement by weight: those whose exponential clocks ring first."""
     clocks = generator.standard_exponential(len(weights))
     with np.errstate(divide="ignore"):
         times = np.where(weights > 0, clocks / np.maximum(weights, 1e-300), np.inf)
@@ -128,15 +123,15 @@ class SketchGroups:
     k: int
 
     def combine(self, l: Ints) -> tuple[Ints, Ints]:
-        """The coordinates of the sketch: signed sums, all of weight one."""
+        """Return the coordinates of the sketch: signed sums, all of weight one."""
         difference = l[:, 0::2] - l[:, 1::2]
         return np.ones_like(difference), difference
 
 
 def signed_groups(size: int, points: int, generator: np.random.Generator) -> SketchGroups:
-    """Groups of the other axis's `size` positions for a sketch of `points` complete rows.
+    """Draw groups of the other axis's `size` positions for a sketch of `points` complete rows.
 
-    Signed sums over random groups keep all distances (Johnson and Lindenstrauss; this is a count sketch).
+    Signed sums over random groups preserve distances approximately (Johnson and Lindenstrauss; a count sketch).
     """
     groups = min(SKETCH, size, max(8, SKETCH_CELLS // points))
     labels = 2 * generator.integers(0, groups, size) + generator.integers(0, 2, size)
@@ -144,10 +139,10 @@ def signed_groups(size: int, points: int, generator: np.random.Generator) -> Ske
 
 
 def plain_groups(size: int, k: int, generator: np.random.Generator) -> NDArray[np.unsignedinteger[Any]]:
-    """At most `k` groups of the other axis's positions, for rows with missing cells.
+    """Draw at most `k` groups of the other axis's positions, for rows with missing cells.
 
-    Zero-filled distances would compare what was observed rather than its values; so these groups are unsigned and
-    their weights are kept.
+    Distances with zeros for missing cells would compare which cells are observed rather than their values; so these
+    groups are unsigned and keep their weights.
     """
     groups = min(k, size)
     return generator.integers(0, groups, size).astype(label_type(groups))

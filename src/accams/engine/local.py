@@ -1,4 +1,4 @@
-"""Sums kept in the memory of this process, and passes on its threads."""
+"""Passes on threads of this process, over a residual by rows and by columns, with sums cached in memory."""
 
 from __future__ import annotations
 
@@ -10,43 +10,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.base import Random, State, Sums
+from accams.engine.bookkeeping import Bookkeeping
 from accams.engine.kmeans import Init
-from accams.engine.rules import Blocked, Nearest
-from accams.engine.tables import Part, Table, Tables, empty_tables, own_first, reduced
+from accams.engine.passes import Data, Random
+from accams.engine.rules import Blocked, Nearest, Template
+from accams.engine.tables import SumPair, Table, Tables, added, empty_tables, own_first
 from accams.kernels import assign, sample
 from accams.model.stencils import Labels
 from accams.threads import Range
 
 Assigner = Callable[..., int]
+Gatherer = Callable[[int, int], None]
+Shift = tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]  # labels of own and other axis, template (own first)
+NONE: tuple[Any, Any, Any] = (None, None, None)
 
 
-class LocalState(State):
-    """A state whose sums are arrays: an engine says how they are gathered over a range of rows."""
+class LocalPasses(Bookkeeping):
+    """Passes over an explicit residual; an engine supplies how sums are gathered over a range of rows.
 
-    def __init__(self, engine: Any) -> None:
+    Stencils that enter or leave the residual wait until the next pass over each order, which adds up to two of them
+    while it gathers sums.
+    """
+
+    axes: tuple[int, ...] = (0, 1)  # orders in which the residual is kept
+
+    def __init__(self, engine: Data) -> None:
         super().__init__(engine)
-        self._sums: list[Sums | None] = [None, None]
-        self._kept: list[Sums | None] = [None, None]
+        self._sums: list[SumPair | None] = [None, None]  # None: out of date
+        self.pending: list[list[Shift]] = [[], []]  # shifts not yet applied to each order
+        self._buffers: list[SumPair | None] = [None, None]  # allocated once and overwritten by every pass
+
+    # -- what each engine supplies ----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
+        """Return work(lo, hi) that writes the sums of rows lo .. hi by `labels` of the other axis into n and l.
+
+        The caller runs it exactly once for each of `_pass_ranges(axis)`.
+        """
+
+    @abstractmethod
+    def _pass_ranges(self, axis: int) -> list[Range]:
+        """Return the ranges of a pass over the data along this axis."""
+
+    @abstractmethod
+    def _apply(self, axis: int, shifts: list[Shift]) -> None:
+        """Add shifts to one order of the residual, by passes of their own."""
 
     # -- the contract -----------------------------------------------------------------------------------------
 
-    def _relabelled(self, axis: int, rule: Nearest | Blocked) -> Tables:
+    def begin(self, stencil: int, k: tuple[int, int] | None = None) -> None:
+        super().begin(stencil, k)
+        if stencil < len(self.templates):
+            self._shift(stencil, +1)
+
+    def end(self, T: Template) -> None:
+        stencil = self.current
+        super().end(T)
+        assert stencil is not None
+        self._shift(stencil, -1)
+
+    def set_labels(self, axis: int, labels: Labels) -> None:
+        super().set_labels(axis, labels)
+        self._sums[1 - axis] = None
+
+    def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
+        self.row_weights, self._sums = weights, [None, None]
+
+    def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
         T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
         cached = self._sums[axis]
-        n, l = cached or self.buffers(axis, self.k[1 - axis])
+        n, l = cached or self._buffers_for(axis)
         gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
         assign_labels = self._assigner(axis, rule, T, n, l)
 
-        def run(lo: int, hi: int) -> Part:
+        def run(lo: int, hi: int) -> Tables:  # gathering and assigning are one task: threads are woken once
             if gather is not None:
                 gather(lo, hi)
             N, L, counts = empty_tables(T.shape)
-            return N, L, counts, int(assign_labels(lo, hi, N, L, counts))
+            moved = int(assign_labels(lo, hi, N, L, counts))
+            return Tables(own_first(N, axis), own_first(L, axis), counts, moved)
 
         ranges = self.row_ranges(axis) if gather is None else self._pass_ranges(axis)
-        tables = reduced(self.engine.threads.map(run, ranges), axis)
+        tables = added(self.engine.threads.map(run, ranges))
         self._sums[axis] = (n, l)
+        if tables.moved:
+            self._sums[1 - axis] = None
         return tables
 
     def tables(self, axis: int) -> Tables:
@@ -54,25 +103,22 @@ class LocalState(State):
         labels, weights = self.labels[axis], self.own_weights(axis)
         k = self.k[axis], self.k[1 - axis]
 
-        def run(lo: int, hi: int) -> Part:
+        def run(lo: int, hi: int) -> Tables:
             N, L, counts = empty_tables(k)
             assign.block_tables(lo, hi, n, l, weights, labels, N, L, counts)
-            return N, L, counts, 0
+            return Tables(own_first(N, axis), own_first(L, axis), counts)
 
-        return reduced(self.engine.threads.map(run, self.row_ranges(axis)), axis)
+        return added(self.engine.threads.map(run, self.row_ranges(axis)))
 
     def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         n, l = self.sums(axis)
         ranges, threads, k = self.row_ranges(axis), self.engine.threads, self.k[axis]
         return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform, n_trials)
 
-    def forget_sums(self, axis: int) -> None:
-        self._sums[axis] = None
-
-    def sums(self, axis: int) -> Sums:
+    def sums(self, axis: int) -> SumPair:
         cached = self._sums[axis]
         if cached is None:
-            n, l = self.buffers(axis, self.k[1 - axis])
+            n, l = self._buffers_for(axis)
             self.gather(axis, self.labels[1 - axis], n, l)
             cached = self._sums[axis] = (n, l)
         return cached
@@ -81,29 +127,31 @@ class LocalState(State):
         self.engine.threads.map(self._gatherer(axis, labels, n, l), self._pass_ranges(axis))
 
     def release(self) -> None:
-        self._sums, self._kept = [None, None], [None, None]
-
-    # -- what each engine does in its own way -----------------------------------------------------------------
-
-    @abstractmethod
-    def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Callable[[int, int], None]:
-        """Work that writes the sums of rows (columns) lo .. hi by `labels` of the other axis into n and l.
-
-        The caller does it once for every one of `_pass_ranges(axis)`.
-        """
-
-    @abstractmethod
-    def _pass_ranges(self, axis: int) -> list[Range]:
-        """Ranges for a pass over the data along this axis."""
+        self._sums, self._buffers = [None, None], [None, None]
 
     # -- shared work ------------------------------------------------------------------------------------------
 
-    def _partners(self, axis: int) -> NDArray[np.int32] | None:
-        """Weights by which the partners of a row (column) count in its sums: the rows' own, in those of columns."""
-        return self.row_weights if axis == 1 else None
+    def _shift(self, stencil: int, sign: int) -> None:
+        """Add (+1) a stencil to the residual or subtract it (-1), with the next pass."""
+        T = np.int32(sign) * self.templates[stencil]
+        labels = self.row_labels[stencil], self.col_labels[stencil]
+        for axis in self.axes:
+            own_T = np.ascontiguousarray(own_first(T, axis))
+            self.pending[axis].append((labels[axis], labels[1 - axis], own_T))
+
+    def _apply_pending(self, axis: int, leave: int = 0) -> list[Shift]:
+        """Apply the pending shifts but the last `leave`, and remove and return those."""
+        shifts, self.pending[axis] = self.pending[axis], []
+        cut = max(0, len(shifts) - leave)
+        self._apply(axis, shifts[:cut])
+        return shifts[cut:]
+
+    def _residual_changed(self) -> None:
+        super()._residual_changed()
+        self._sums = [None, None]
 
     def _assigner(self, axis: int, rule: Nearest | Blocked, T: NDArray[np.float64], n: Table, l: Table) -> Assigner:
-        """Work that labels rows lo .. hi, adds them to N, L and counts, and returns how many labels changed."""
+        """Return work that labels rows lo .. hi, adds them to N, L and counts, and returns the labels changed."""
         labels, weights = self.labels[axis], self.own_weights(axis)
         if isinstance(rule, Nearest):
             prices = np.zeros(len(T)) if rule.prices is None else rule.prices
@@ -112,11 +160,9 @@ class LocalState(State):
         draw = n, l, weights, T, rule.log_prior, rule.precision, *rule.key, self.first[axis]
         return lambda lo, hi, *tables: sample.blocked(lo, hi, *draw, labels, *tables)
 
-    def buffers(self, axis: int, k: int) -> Sums:
-        """Arrays for the sums of one axis, in place of those that were there."""
-        self._sums[axis] = None
-        kept = self._kept[axis]
-        if kept is None or kept[0].shape[1] != k:
-            shape = (self.shape[axis], k)
-            kept = self._kept[axis] = (np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-        return kept
+    def _buffers_for(self, axis: int) -> SumPair:
+        """Return the buffers for the sums of an axis, reallocated if the number of clusters has changed."""
+        buffers, shape = self._buffers[axis], (self.shape[axis], self.k[1 - axis])
+        if buffers is None or buffers[0].shape != shape:
+            buffers = self._buffers[axis] = (np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+        return buffers

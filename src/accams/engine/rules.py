@@ -1,4 +1,4 @@
-"""How a state is to choose new labels or row weights: plain records, so that they can be compiled, cached and sent."""
+"""Rules by which a state chooses labels, row weights and effects: plain records, so that they can be sent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Template = NDArray[np.int32]
-Key = tuple[int, int]  # two 64-bit words that name a stream of random numbers
+Key = tuple[int, int]  # two 64-bit words that identify a stream of random numbers
 
 
 @dataclass(frozen=True)
 class Nearest:
     """The label with the lowest cost, sum_b curvature * n[i, b] * T[a, b]^2 - 2 * l[i, b] * T[a, b].
 
-    T is in ticks; `shrinkage` (in weight ticks) matters only to the rule for empty clusters. With `prices` (in squared
+    T is in ticks; `shrinkage` (in weight ticks) is used only to refill empty clusters. With `prices` (in squared
     ticks), label a costs prices[a] more, and clusters may become empty.
     """
 
@@ -46,7 +46,7 @@ class Collapsed:
 
     kappa is tau^2 / sigma^2 for one unit of weight, rho = kappa * precision / 2 in the same units as `Blocked`.
     With `crp`, an empty cluster is opened with weight `concentration`; else every cluster has that much added to its
-    size. `growing`: there is no bound on the number of clusters but the largest that a label can name.
+    size. `growing`: the number of clusters is bounded only by the largest label.
     """
 
     kappa: float
@@ -59,21 +59,21 @@ class Collapsed:
 
 @dataclass(frozen=True)
 class BlockedVisit:
-    """A visit of the blocked sampler to the current stencil, all of it: an engine can do it without asking back.
+    """A complete visit of the blocked sampler to the current stencil, which an engine can run without callbacks.
 
-    One update after another, of rows and columns in turn: weights of the clusters from their Dirichlet distribution,
-    labels as in `Blocked`, then the template. An axis of one cluster has no update.
+    Updates of rows and columns alternate: weights of the clusters from their Dirichlet distribution, labels as in
+    `Blocked`, then the template. An axis with a single cluster has no update.
 
     Attributes
     ----------
     T, counts
-        The template, and the rows and columns of each label, to begin with.
+        Initial template, and rows and columns per label.
     kappa, spread : float
         tau^2 / sigma^2 for one unit of weight, and tau in ticks.
     precision : float
         As in `Blocked`.
     concentration : (float, float)
-        Of the prior of row labels and of column labels.
+        Of the Dirichlet priors of row and column labels.
     updates : tuple of Update
     """
 
@@ -87,7 +87,7 @@ class BlockedVisit:
 
 
 class Update(NamedTuple):
-    """One update of a visit: its axis, and the keys of what is drawn."""
+    """One update of a visit: its axis, and the keys of its random numbers."""
 
     axis: int
     weights: Key

@@ -1,33 +1,32 @@
-"""First labels of a stencil, and what becomes of clusters that nobody is in."""
+"""First labels of a stencil, and refilling of empty clusters."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
+from accams.engine.passes import Passes
 from accams.engine.rules import Nearest
 from accams.kernels import assign
 from accams.model.stencils import Labels, label_type
 
-if TYPE_CHECKING:
-    from accams.engine.base import State
 
-
-def seed(state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int) -> Labels:
-    """Labels of an axis when the other has none yet."""
+def seed(
+    state: Passes, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int, complete: bool
+) -> Labels:
+    """Return labels of an axis when the other has none yet; `complete` says that no cell is missing."""
     if state.k[axis] == 1:
         return np.zeros(state.shape[axis], np.uint8)
-    work = _cluster_all_coordinates if init == "random" else _cluster_sketch
-    return work(state, axis, init, generator, max_iter)
+    if init == "random":
+        return _cluster_all_coordinates(state, axis, generator, max_iter)
+    return _cluster_sketch(state, axis, init, generator, max_iter, complete)
 
 
 def fill_empty_clusters(
-    state: State, axis: int, rule: Nearest, T: NDArray[np.float64], counts: NDArray[np.int64]
+    state: Passes, axis: int, rule: Nearest, T: NDArray[np.float64], counts: NDArray[np.int64]
 ) -> int:
-    """Give each empty cluster the row that gains most by being alone, and return how many have moved.
+    """Move the row that gains most by being alone into each empty cluster, and return how many have moved.
 
     The cost can only fall.
     """
@@ -52,10 +51,8 @@ def fill_empty_clusters(
     return moved
 
 
-def _cluster_all_coordinates(
-    state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int
-) -> Labels:
-    """The paper's row clustering: k random rows as centres, then k-means over all coordinates."""
+def _cluster_all_coordinates(state: Passes, axis: int, generator: np.random.Generator, max_iter: int) -> Labels:
+    """Run the paper's row clustering: k random rows as centres, then k-means over all coordinates."""
     k = min(state.k[axis], state.shape[axis])
     V = state.lines(axis, np.sort(generator.choice(state.shape[axis], size=k, replace=False)))
     labels: Labels | None = None
@@ -72,11 +69,11 @@ def _cluster_all_coordinates(
 
 
 def _cluster_sketch(
-    state: State, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int
+    state: Passes, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int, complete: bool
 ) -> Labels:
-    """k-means on random groups of coordinates."""
+    """Run k-means on random groups of coordinates."""
     others, k = state.shape[1 - axis], state.k[1 - axis]
-    if not state.engine.observations.is_complete:
+    if not complete:
         state.set_labels(1 - axis, kmeans.plain_groups(others, k, generator))
         return state.k_means(axis, init, generator, max_iter, kmeans.TRIALS)
     groups = kmeans.signed_groups(others, state.shape[axis], generator)

@@ -1,7 +1,8 @@
-"""Sums per block: all that an algorithm gets to see of the data."""
+"""Sums per block: the only view of the data that an algorithm has."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Table = NDArray[np.int64]
-Part = tuple[Table, Table, Table, int]  # N, L, counts and labels moved of one range
+SumPair = tuple[Table, Table]  # n and l: weight and weighted residual sum of each row, by cluster of the other axis
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,10 @@ class Tables:
 
 @dataclass(frozen=True)
 class Visited:
-    """What came out of a visit.
+    """Result of a visit.
 
-    T, counts : its template, and the rows and columns of each label. moved : row and column labels that changed, in all
-    updates together. gain : sum of 2 L T - N T^2, which is what the stencil takes off the squared error.
+    T, counts : its template, and the rows and columns per label. moved : row and column labels that changed, over all
+    updates. gain : sum of 2 L T - N T^2, by which the stencil reduces the squared error.
     """
 
     T: NDArray[np.int32]
@@ -42,24 +43,22 @@ class Visited:
 
 
 def gain_of(tables: Tables, T: NDArray[np.int32]) -> float:
-    """How much a template takes off the squared error, in squared ticks and units of weight."""
+    """Return the reduction of the squared error by a template, in squared ticks times units of weight."""
     t = T.astype(np.float64)
     return float(np.sum(2.0 * tables.L * t - tables.N * t * t))
 
 
 def own_first(T: NDArray[Any], axis: int) -> NDArray[Any]:
-    """A table or template with the axis that is updated first (or back again)."""
+    """Return a table or template with the updated axis first, or the reverse (a view)."""
     return T if axis == 0 else T.T
 
 
 def empty_tables(k: tuple[int, int]) -> tuple[Table, Table, Table]:
-    """N, L and counts of nothing."""
+    """Return N, L and counts filled with zeros."""
     return np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k[0], np.int64)
 
 
-def reduced(parts: list[Part], axis: int) -> Tables:
-    """Add up the tables of all ranges: whole numbers, so the order does not matter."""
-    N, L, counts, moved = parts[0]
-    for part in parts[1:]:
-        N, L, counts, moved = N + part[0], L + part[1], counts + part[2], moved + part[3]
-    return Tables(own_first(N, axis), own_first(L, axis), counts, moved)
+def added(parts: Iterable[Tables]) -> Tables:
+    """Add up tables; they are integers, so the order does not matter."""
+    N, L, counts, moved = (sum(part) for part in zip(*((t.N, t.L, t.counts, t.moved) for t in parts), strict=True))
+    return Tables(N, L, counts, int(moved))

@@ -1,4 +1,4 @@
-"""The GPU: whether there is one, and work that is given to it."""
+"""Detection of a GPU, and streams of work for it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from numpy.typing import NDArray
 
 from accams.errors import InputError
 
-UNASKED = 32 << 10  # bytes of shared memory that a kernel gets without asking, beside what it has anyway
+UNASKED = 32 << 10  # bytes of dynamic shared memory that every kernel may use without opting in
 Array = Any  # on the device
-_room: dict[Any, int] = {}  # shared memory that each kernel was allowed
-_one_at_a_time = RLock()  # chains launch from threads of their own
+_allowed: dict[Any, int] = {}  # bytes of shared memory that each kernel has opted in to
+_driver_lock = RLock()  # chains launch from threads of their own
 
 
 class Device(NamedTuple):
-    """What a launch is fitted to.
+    """Properties of a GPU that launches depend on.
 
     Attributes
     ----------
     processors : int
         Multiprocessors.
     shared : int
-        Bytes of shared memory that a block may have.
+        Bytes of shared memory that a block may use.
     memory : int
-        Bytes that are free.
+        Free bytes.
     threads : int
-        Of a block where nothing else says how many.
+        Threads of a block, unless a kernel says otherwise.
     simulated : bool
-        No GPU: NUMBA_ENABLE_CUDASIM is set, for tests.
+        Whether this is numba's simulator (NUMBA_ENABLE_CUDASIM is set, for tests).
     """
 
     processors: int
@@ -46,18 +46,18 @@ class Device(NamedTuple):
     simulated: bool
 
     def blocks(self, size: int, together: int = 1024) -> int:
-        """Blocks for so many numbers: one thread for each, or as many as find room, `together` a multiprocessor."""
+        """Return the blocks for so many items: a thread each, or as many as fit, `together` per multiprocessor."""
         return min(-(-size // self.threads), 2 if self.simulated else together // self.threads * self.processors)
 
 
 def find_device() -> Device:
-    """The GPU of this machine, or one sentence on what is missing."""
+    """Return the GPU of this machine, or raise an `InputError` that says what is missing."""
     if config.ENABLE_CUDASIM:
         return Device(1, 200 << 10, 1 << 32, 4, True)
     if find_spec("numba_cuda") is None:
         raise InputError("engine='cuda' needs numba-cuda: pip install 'accams[cuda]', or use engine='cpu'")
     try:
-        found, (free, _) = cuda.get_current_device(), cuda.current_context().get_memory_info()
+        gpu, (free, _) = cuda.get_current_device(), cuda.current_context().get_memory_info()
     except Exception as error:
         raise InputError(
             f"engine='cuda' needs an NVIDIA GPU and its driver, and finds none ({_first_line(error)}): "
@@ -71,19 +71,19 @@ def find_device() -> Device:
             f"engine='cuda' cannot compile for this GPU ({_first_line(error)}): update NVIDIA's driver, "
             "reinstall with pip install 'accams[cuda]', or use engine='cpu'"
         ) from error
-    shared = found.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    threads = 128 if shared > 96 << 10 else 64  # sums of 32 clusters take half a KB a thread
-    return Device(found.MULTIPROCESSOR_COUNT, shared, int(free), threads, False)
+    shared = gpu.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    threads = 128 if shared > 96 << 10 else 64  # sums of 32 clusters take half a KB per thread
+    return Device(gpu.MULTIPROCESSOR_COUNT, shared, int(free), threads, False)
 
 
 @cuda.jit
 def _nothing():  # type: ignore[no-untyped-def]
-    """A kernel to see whether kernels run at all."""
+    """Do nothing, to test whether kernels can be compiled and run."""
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the warning that there are few blocks."""
+    """Suppress numba's warning about small grids."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -95,74 +95,75 @@ def _first_line(error: Exception) -> str:
 
 
 def free_unused() -> None:
-    """Give back at once what nobody holds any more."""
+    """Free device memory whose deallocation numba has deferred."""
     if not config.ENABLE_CUDASIM:
-        with _one_at_a_time:
+        with _driver_lock:
             cuda.current_context().memory_manager.deallocations.clear()
 
 
 class Stream:
-    """Work for the GPU, one thing after another; Python goes on meanwhile, and waits only for what it fetches."""
+    """Queue of work for the GPU, done in order and asynchronously; Python waits only for what it fetches."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.handle = cuda.stream()
         self._ready: dict[Any, Any] = {}
-        self._tape: list[Callable[[], None]] | None = None  # what a recording holds, in the simulator
+        self._tape: list[Callable[[], None]] | None = None  # launches of a recording, in the simulator
 
     def upload(self, array: NDArray[Any]) -> Array:
-        """A copy on the device."""
-        with _one_at_a_time:
+        """Return a copy on the device."""
+        with _driver_lock:
             return cuda.to_device(np.ascontiguousarray(array), stream=self.handle)
 
     def zeros(self, shape: int | tuple[int, ...], kind: Any) -> Array:
+        """Return an array of zeros on the device."""
         return self.upload(np.zeros(shape, kind))
 
-    def room(self, shape: int | tuple[int, ...], kind: Any) -> Array:
-        """An array that nothing has been written to."""
-        with _one_at_a_time:
+    def empty(self, shape: int | tuple[int, ...], kind: Any) -> Array:
+        """Return an uninitialised array on the device."""
+        with _driver_lock:
             return cuda.device_array(shape, kind, stream=self.handle)
 
     def copied(self, array: Array) -> Array:
-        """Another array of the same content."""
-        with _one_at_a_time:
-            made = cuda.device_array_like(array)
-            made.copy_to_device(array, stream=self.handle)
-            return made
+        """Return a copy of a device array on the device."""
+        with _driver_lock:
+            copy = cuda.device_array_like(array)
+            copy.copy_to_device(array, stream=self.handle)
+            return copy
 
     def send(self, array: NDArray[Any], to: Array) -> None:
-        """Copy into an array of the device; what is in pinned memory must stay as it is until then."""
-        with _one_at_a_time:
+        """Copy into a device array; a pinned source must not change until the copy is done."""
+        with _driver_lock:
             to.copy_to_device(np.ascontiguousarray(array), stream=self.handle)
 
     def fetch(self, array: Array) -> NDArray[Any]:
-        """What is in an array of the device once all work is done."""
+        """Wait for all work, and return a copy of a device array."""
         self.wait()
-        with _one_at_a_time:
-            found: NDArray[Any] = array.copy_to_host(stream=self.handle)
+        with _driver_lock:
+            copy: NDArray[Any] = array.copy_to_host(stream=self.handle)
         self.wait()
-        return found
+        return copy
 
     def receive(self, array: Array, into: NDArray[Any]) -> None:
-        """Copy to pinned memory, when what came before is done."""
-        with _one_at_a_time:
+        """Copy a device array to pinned memory after the preceding work, without waiting."""
+        with _driver_lock:
             array.copy_to_host(into, stream=self.handle)
 
     def after(self, other: Stream) -> None:
-        """Whatever is given to this stream from now on waits for all that the other has been given."""
-        with _one_at_a_time:
+        """Make later work of this stream wait for all work given to the other so far."""
+        with _driver_lock:
             event = cuda.event()
             event.record(other.handle)
             event.wait(self.handle)
 
     def mark(self) -> Callable[[], None]:
-        """Something to wait with, on any thread, for all that this stream has been given so far."""
-        with _one_at_a_time:
+        """Return a function that waits, on any thread, for all work given to this stream so far."""
+        with _driver_lock:
             event = cuda.event()
             event.record(self.handle)
 
         def ready() -> None:
-            cuda.current_context()  # a thread of its own has none yet
+            cuda.current_context()  # a new thread has no context yet
             event.synchronize()
 
         return ready
@@ -172,10 +173,10 @@ class Stream:
         self.handle.synchronize()
 
     def launch(self, kernel: Any, blocks: int | tuple[int, int], threads: int, shared: int, *args: Any) -> None:
-        """Start a kernel; it runs when what came before is done."""
+        """Queue a kernel."""
         if not np.prod(blocks):
             return
-        with _one_at_a_time:
+        with _driver_lock:
             if shared > UNASKED and not self.device.simulated:
                 _allow(kernel, shared, args)
             start = partial(self._start, kernel, (blocks, threads, shared), args)
@@ -185,33 +186,38 @@ class Stream:
                 self._tape.append(start)
 
     def _start(self, kernel: Any, shape: tuple[Any, ...], args: tuple[Any, ...]) -> None:
-        """Start a kernel with so many blocks, threads and bytes of shared memory; few blocks are no reason to warn."""
+        """Start a kernel with a shape of (blocks, threads, bytes of shared memory)."""
         ready = self._ready.get((kernel, shape))
         if ready is None:
             with _quietly():
                 ready = kernel[shape[0], shape[1], self.handle, shape[2]]
-            if not self.device.simulated:  # there, a kernel has the shape that it was given last
+            if not self.device.simulated:  # the simulator's configured kernels share their last shape
                 self._ready[kernel, shape] = ready
         ready(*args)
 
     def spread(self, kernel: Any, size: int, *args: Any) -> None:
-        """Start a kernel with a thread for each of so many numbers, or with as many as there are."""
+        """Queue a kernel for `size` items."""
         self.launch(kernel, self.device.blocks(size), self.device.threads, 0, *args)
 
     def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
-        """What starts once more all the kernels that `work` starts, at the price of one; they do not run now."""
+        """Record the kernels that `work` launches, without running them, and return what launches them together."""
         if self.device.simulated:
             tape = self._tape = []
             try:
                 work()
             finally:
                 self._tape = None
-            return partial(_play, tape)
+
+            def play() -> None:
+                for start in tape:
+                    start()
+
+            return play
         from cuda.bindings import driver
 
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         stream = driver.CUstream(int(self.handle))
-        with _one_at_a_time, cuda.defer_cleanup():
+        with _driver_lock, cuda.defer_cleanup():
             _checked(driver.cuStreamBeginCapture(stream, mode))
             try:
                 work()
@@ -222,13 +228,8 @@ class Stream:
         return Recording(ready, stream)
 
 
-def _play(tape: list[Callable[[], None]]) -> None:
-    for start in tape:
-        start()
-
-
 class Recording:
-    """Kernels that were recorded, to be started together."""
+    """CUDA graph of recorded kernels, launched by calling it."""
 
     def __init__(self, graph: Any, stream: Any) -> None:
         self._graph, self._stream = graph, stream
@@ -236,31 +237,31 @@ class Recording:
     def __call__(self) -> None:
         from cuda.bindings import driver
 
-        with _one_at_a_time:
+        with _driver_lock:
             _checked(driver.cuGraphLaunch(self._graph, self._stream))
 
     def __del__(self) -> None:
-        with suppress(Exception):  # when Python ends, there may be no driver any more
+        with suppress(Exception):  # at exit the driver may be gone
             from cuda.bindings import driver
 
             driver.cuGraphExecDestroy(self._graph)
 
 
 def _checked(result: Sequence[Any]) -> Sequence[Any]:
-    """What a call of the driver gave, unless it failed."""
-    error, *found = result
+    """Return the results of a driver call, or raise if it failed."""
+    error, *values = result
     if int(error) != 0:
-        raise RuntimeError(f"the GPU's driver says {error}")
-    return found
+        raise RuntimeError(f"the GPU's driver reports {error}")
+    return values
 
 
 def _allow(kernel: Any, shared: int, args: tuple[Any, ...]) -> None:
-    """Let a kernel have more shared memory than it gets without asking."""
+    """Opt a kernel in to more shared memory than the default."""
     from cuda.bindings import driver
 
-    if _room.get(kernel, 0) >= shared:
+    if _allowed.get(kernel, 0) >= shared:
         return
-    function = kernel.compile(tuple(kernel.typeof_pyval(each) for each in args))._codelibrary.get_cufunc()
+    function = kernel.compile(tuple(kernel.typeof_pyval(arg) for arg in args))._codelibrary.get_cufunc()
     wanted = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     _checked(driver.cuKernelSetAttribute(wanted, shared, function.handle, function.device.id))
-    _room[kernel] = shared
+    _allowed[kernel] = shared

@@ -1,4 +1,4 @@
-"""Kernels for GPUs: compiled once, and kept on disk where that is possible."""
+"""Decorators for GPU kernels, which are compiled once and cached on disk where possible."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from numba import config, cuda
 
-part = cuda.jit(device=True)  # of a kernel
+part = cuda.jit(device=True)  # a device function, called by kernels
 
 
 def kernel(function: Callable[..., Any], **options: Any) -> Any:
-    """A kernel; it is compiled when it is first started, unless that was done before on this machine."""
+    """Return a kernel that is compiled when first launched, unless it is in the cache."""
     try:
         return cuda.jit(cache=True, **options)(function)
-    except RuntimeError:  # numba found no folder that it may write to
+    except RuntimeError:  # numba has found no writable cache directory
         return cuda.jit(**options)(function)
 
 
 def fitted(threads: int, together: int = 1024) -> Callable[[Callable[..., Any]], Any]:
-    """A kernel for blocks of so many threads, as many of which find room on a multiprocessor together.
+    """Return a decorator for kernels with blocks of `threads`, `together` threads of which share a multiprocessor.
 
-    Without being told, the compiler leaves room for more, and so for less that is read ahead, or for fewer. Most of
-    the multiprocessor's fast memory is to be shared memory.
+    These launch bounds let the compiler use all registers of a thread for reading ahead; without them it assumes more
+    or fewer threads. The carveout makes most of the multiprocessor's fast memory shared memory.
     """
     if config.ENABLE_CUDASIM:
         return kernel
@@ -32,7 +32,7 @@ def fitted(threads: int, together: int = 1024) -> Callable[[Callable[..., Any]],
 
 
 def on_device(function: Any, **replaced: Any) -> Any:
-    """A CPU kernel's function for the device, calling these instead of the functions it names."""
+    """Compile a CPU kernel's function for the device, with some of its global names replaced."""
     plain = function.py_func
     names = {**plain.__globals__, **replaced}
     return part(FunctionType(plain.__code__, names, plain.__name__))

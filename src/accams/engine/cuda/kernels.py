@@ -1,8 +1,7 @@
-"""Passes over the data on a GPU, made for the number of clusters and the kind of data that they are to serve.
+"""Passes over the data on a GPU, compiled for each number of clusters and each kind of data.
 
-Rows here are rows or columns: whichever axis is updated. Everything that is added up is a whole number, so that no
-order of threads can change a bit. No thread asks its neighbours for anything but through shared memory, so the same
-code runs in the simulator.
+Rows here are rows or columns, whichever axis is updated. All sums are integers, so the order of threads cannot change a
+bit. Threads communicate only through shared memory (no warp intrinsics), so the same code runs in the simulator.
 """
 
 from __future__ import annotations
@@ -18,14 +17,17 @@ from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
 from accams.kernels.sparse import ONE
 
-CODE_BITS = 5  # of a label in a code: three labels in 16 bits
+# A partner's code holds its labels in three stencils: bits 0-4 in the one that is summed by, bits 5-9 and 10-14 in up
+# to two that are added to the residual on the way. Three 5-bit labels fit into 16 bits, so a tile of 65,536 partners
+# takes 128 KB of shared memory; hence at most 32 clusters a side.
+CODE_BITS = 5
 MAX_LABELS = 1 << CODE_BITS
 LARGEST = MAX_LABELS * MAX_LABELS  # entries of a template
 FIELD = np.uint32(MAX_LABELS - 1)
 SECOND, THIRD = np.uint32(CODE_BITS), np.uint32(2 * CODE_BITS)
-AHEAD = 8  # entries
-KAPPA, SPREAD, SCALE, CONCENTRATION = 0, 1, 2, 3  # numbers of a visit, the last for rows and for columns
-WEIGHTS, LABELS, TEMPLATE = 0, 2, 4  # keys of an update, two words each
+AHEAD = 8  # entries read before the first is used, to hide the latency of global memory
+KAPPA, SPREAD, SCALE, CONCENTRATION = 0, 1, 2, 3  # places of a visit's numbers; CONCENTRATION + axis
+WEIGHTS, LABELS, TEMPLATE = 0, 2, 4  # places of an update's keys, two words each
 
 
 mixed = on_device(sample.mixed)
@@ -33,7 +35,7 @@ uniform = on_device(sample.uniform, mixed=mixed)
 
 
 def gather_bytes(k: int, threads: int, tile: int, weighted: bool) -> int:
-    """Shared memory of a block of `gather`: its sums, and the labels of a tile."""
+    """Return the shared memory of a block of `gather`: its sums, and the codes of a tile."""
     return 8 * k * threads * (2 if weighted else 1) + 2 * tile
 
 
@@ -42,20 +44,21 @@ def gather_kernel(
     k: int, axis: int, threads: int, shifts: int, *, dense: bool = False, weighted: bool = False,
     partnered: bool = False,
 ) -> Any:  # fmt: skip
-    """A pass that adds so many stencils to the residual, and sums it by the partners' k clusters in stencil `slot`.
+    """Return a pass that adds `shifts` stencils to the residual and sums it by the partners' k clusters in a slot.
 
-    `dense`: partners follow each other, so there is no index; `weighted`: every observation has a weight; `partnered`:
-    so has every partner. Sums of each thread's piece go into `parts` (see `accams.engine.cuda.sums`): without weights,
-    sum and count share a 64-bit word, as in `accams.kernels.sparse`.
-    Templates have the rows of the matrix first, so they are read the other way round along axis 1. Entries are read
-    AHEAD at a time before anything is done with them, since memory is far. With k = 0 nothing is summed.
+    `dense`: partners are consecutive, so there is no index; `weighted`: every observation has a weight; `partnered`:
+    every partner has one. The sums of each thread's piece go into `parts` (see `accams.engine.cuda.sums`): without
+    weights, sum and count share a 64-bit word, as in `accams.kernels.sparse`.
+    Templates have the rows of the matrix first, so they are read transposed along axis 1. With k = 0 nothing is summed.
     """
     WARPS = threads // WARP
     HEAVY = k > 0 and (weighted or partnered)
     TID_STEP = np.uint32(threads)
     SUMS = np.uint32(k * threads)
-    CODES = np.uint32(4 * k * threads * (2 if HEAVY else 1))  # where they begin, in 16-bit words
-    STEP = np.uint64(WARP)
+    # Dynamic shared memory is one buffer: 64-bit sums first (bins[b * threads + me], so that the threads of a warp
+    # touch neighbouring banks), then the tile's 16-bit codes, which therefore begin at this 16-bit word.
+    CODES = np.uint32(4 * k * threads * (2 if HEAVY else 1))
+    STEP = np.uint64(WARP)  # entry e of a lane's piece is at start + 32 e + lane: the reads of a warp coalesce
 
     @part
     def fill(templates, T, slot, sign, k_own, k_other, thread):
@@ -90,7 +93,10 @@ def gather_kernel(
         return w
 
     def batch(cut: bool) -> Any:
-        """AHEAD entries of a piece, or what is left of it: without a guard all of them are read before one is used."""
+        """Return a function for AHEAD entries of a piece, or (`cut`) for the fewer that are left.
+
+        Only without a guard can the compiler issue all loads before the first use; hence two versions.
+        """
 
         @cuda.jit(device=True, inline="always")
         def work(left, place, partner, base, index, resid, weights, partner_weights, codes, bins, templates_a,
@@ -110,7 +116,7 @@ def gather_kernel(
                         resid[place + np.uint64(u) * STEP] = x[u]
                     if HEAVY:
                         add(bins, code[u], x[u], w, me)
-            if not HEAVY:
+            if not HEAVY:  # apart: the compiler moves no read of `codes` across a write to `bins`
                 for u in range(AHEAD):
                     if not cut or u < left:
                         add(bins, code[u], x[u], np.int64(1), me)
@@ -148,6 +154,7 @@ def gather_kernel(
             if HEAVY:
                 bins[SUMS + np.uint32(b) * TID_STEP + me] = 0
         cuda.syncthreads()
+        # Every thread owns its bins and its lane of `parts`, so no atomics are needed and no order matters.
         warp = cuda.blockIdx.x * WARPS + thread // WARP
         for q in range(starts[warp], starts[warp + 1]):
             s = np.int64(slices[q])

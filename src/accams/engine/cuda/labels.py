@@ -1,4 +1,4 @@
-"""From sums to labels and block tables on a GPU. Rows here are rows or columns: whichever axis is updated."""
+"""From sums to labels and block tables on a GPU. Rows here are rows or columns, whichever axis is updated."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ How = Literal["keep", "nearest", "draw"]
 
 
 def label_bytes(k: tuple[int, int], threads: int) -> int:
-    """Shared memory of a block of `label`: the sums of its rows, and its tables."""
+    """Return the shared memory of a block of `label`: the sums of its rows, and its tables."""
     return 8 * (2 * k[1] * (threads | 1) + 2 * k[0] * k[1])
 
 
 def label_threads(k: tuple[int, int]) -> int:
-    """Threads of `label` that find room on a multiprocessor, with the registers that they take."""
+    """Return the threads of `label` that fit on a multiprocessor, given the registers that they need."""
     return 640 if max(k) <= 16 else 256
 
 
@@ -32,24 +32,26 @@ def label_kernel(
     how: How, k: tuple[int, int], axis: int, threads: int, *, row_weighted: bool = False, uniform_rows: bool = False,
     heavy: bool = False,
 ) -> Any:  # fmt: skip
-    """Labels of all rows by a rule, and the tables of the blocks.
+    """Return a kernel that labels all rows by a rule and adds them to the tables of the blocks.
 
     `k` has the clusters of the rows first. "nearest": the cheapest label, prices[a] + sum_b scale n T^2 - 2 l T;
-    "draw": one drawn with log p(a) = prices[a] - scale / 2 sum_b (n T^2 - 2 l T); "keep": the one it has. T is the
-    template in ticks, rows of the matrix first, so it is read the other way round along axis 1. The scale and the key
-    of random numbers are in a line of what was sent (`accams.engine.cuda.sheet`). `uniform_rows`: all rows have the
-    same n; then costs are added up in the order in which the CPU does it. `heavy`: sums have weights. `tables` are
-    added to: N, L, rows of each label, labels that changed.
+    "draw": one drawn with log p(a) = prices[a] - scale / 2 sum_b (n T^2 - 2 l T); "keep": the present one. T is the
+    template in ticks, rows of the matrix first, so it is read transposed along axis 1. The scale and the key of random
+    numbers are read from a line of `accams.engine.cuda.visit_buffer`. `uniform_rows`: all rows have the same n; then
+    costs are summed in the CPU's order, so that they round alike. `heavy`: sums have weights. `tables` are
+    incremented: N, L, rows of each label, labels that changed.
 
-    A block does as many rows as it has threads at a time, sorts them by label, and then each thread adds up those of
-    one label for one cluster of the partners.
+    A block takes as many rows at a time as it has threads and sorts them by label (a counting sort in shared memory);
+    then each thread adds up one block of the tables, so that only the totals of a whole block of threads need atomics.
     """
     K_OWN, K_OTHER = k
-    CELLS, TOLD = K_OWN * K_OTHER, K_OWN + 1
-    STRIDE = threads | 1  # of sums in shared memory: odd, so that neighbours lie in different banks
-    L_ROWS, N_TABLE = K_OTHER * STRIDE, 2 * K_OTHER * STRIDE  # where in shared memory: sums of residuals, tables
+    CELLS, COUNTS = K_OWN * K_OTHER, K_OWN + 1  # counts of labels, then of labels that changed
+    STRIDE = (
+        threads | 1
+    )  # of sums in shared memory: odd, so that a row's sums by neighbouring clusters are in different banks
+    L_ROWS, N_TABLE = K_OTHER * STRIDE, 2 * K_OTHER * STRIDE  # offsets in shared memory
     L_TABLE = N_TABLE + CELLS
-    OWN_STEP, OTHER_STEP = (K_OTHER, 1) if axis == 0 else (1, K_OWN)  # of tables in global memory
+    OWN_STEP, OTHER_STEP = (K_OTHER, 1) if axis == 0 else (1, K_OWN)  # strides of the tables in global memory
 
     @part
     def cheapest(me, T, scale, prices, costs, shared):
@@ -113,7 +115,7 @@ def label_kernel(
             shared[L_ROWS + b * STRIDE + me] = total
 
     @part
-    def before(sizes, a):
+    def before(sizes, a):  # rows with a smaller label
         total = 0
         for other in range(a):
             total += sizes[other]
@@ -124,10 +126,10 @@ def label_kernel(
               slot, tables):  # fmt: skip
         shared = cuda.shared.array(0, int64)
         T = cuda.shared.array((K_OTHER, K_OWN), float64)
-        sizes = cuda.shared.array(K_OWN, int32)  # rows of each label, of those that the block is at
+        sizes = cuda.shared.array(K_OWN, int32)  # rows per label in the present batch
         sorted_rows = cuda.shared.array(threads, int32)
         precisions = cuda.shared.array(threads, int64)
-        counts = cuda.shared.array(TOLD, int32)  # of all that the block did, and labels that changed
+        counts = cuda.shared.array(COUNTS, int32)  # rows per label over all batches, and labels that changed
         odds = cuda.local.array(K_OWN, float64)
         me = cuda.threadIdx.x
         for c in range(me, CELLS, threads):
@@ -135,7 +137,7 @@ def label_kernel(
             T[b, a] = templates[from_slot, a, b] if axis == 0 else templates[from_slot, b, a]
         for c in range(N_TABLE + me, N_TABLE + 2 * CELLS, threads):
             shared[c] = 0
-        for a in range(me, TOLD, threads):
+        for a in range(me, COUNTS, threads):
             counts[a] = 0
         scale, key0, key1 = numbers[line, SCALE], keys[line, turn, LABELS], keys[line, turn, LABELS + 1]
         rows = labels.shape[1]
@@ -149,18 +151,18 @@ def label_kernel(
                 i = np.int64(order[spot])
                 read(parts, n, l, alone, spot, me, shared)
                 new = np.int64(labels[slot, i])
-                mine = scale
+                row_scale = scale
                 if row_weighted:
                     precisions[me] = row_weights[i]
-                    mine = scale * row_weights[i]
+                    row_scale = scale * row_weights[i]
                 if how == "nearest":
                     new = cheapest(me, T, scale, prices, odds, shared)
                 if how == "draw":
-                    new = drawn(me, T, mine, prices, odds, shared, key0, key1, i)
+                    new = drawn(me, T, row_scale, prices, odds, shared, key0, key1, i)
                 if new != labels[slot, i]:
                     labels[slot, i] = new
                     cuda.atomic.add(counts, K_OWN, 1)
-                rank = cuda.atomic.add(sizes, new, 1)
+                rank = cuda.atomic.add(sizes, new, 1)  # any order will do: integer sums do not depend on it
             cuda.syncthreads()
             if spot < rows:
                 sorted_rows[before(sizes, new) + rank] = me
@@ -182,7 +184,7 @@ def label_kernel(
             place = (c // K_OTHER) * OWN_STEP + (c % K_OTHER) * OTHER_STEP
             cuda.atomic.add(tables, place, shared[N_TABLE + c])
             cuda.atomic.add(tables, CELLS + place, shared[L_TABLE + c])
-        for a in range(me, TOLD, threads):
+        for a in range(me, COUNTS, threads):
             cuda.atomic.add(tables, 2 * CELLS + a, np.int64(counts[a]))
 
     return label

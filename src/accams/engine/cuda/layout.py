@@ -1,11 +1,11 @@
-"""How one order of the observations lies in the memory of a GPU.
+"""Layout of one order of the observations in the memory of a GPU.
 
 Rows (here: rows or columns, whichever is updated) are cut into *pieces*: the observations of one row whose partners
-are in one *tile*, a range of at most 65,536 partners, and at most `cap` of them. So a partner's place in its tile takes
-16 bits, and the labels of a tile fit into the fast memory that a block of threads shares. 32 pieces of about
-the same length are a *slice*, one piece for each thread of a warp: entry e of the piece of thread t is at
-``start + 32 e + t``. The threads of a warp read neighbouring entries, and each has sums of its own, so
-nothing is added up between threads: those of a row that was cut into pieces are added up afterwards.
+are in one *tile*, a range of at most 65,536 partners, and at most `cap` (512) of them. So a partner's place in its tile
+takes 16 bits, and the labels of a tile fit into the shared memory of a block; and no thread has much more to do than
+others, however long a row is. 32 pieces of about the same length form a *slice*, one piece per thread (lane) of a warp:
+entry e of lane t is at ``start + 32 e + t``. The threads of a warp read neighbouring entries, and each has sums
+of its own, so nothing is added across threads; the pieces of a row that was cut are added up afterwards.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.memory import TILE
+from accams.engine.cuda.memory import TILE
 from accams.kernels import slices
 from accams.threads import Threads
 
 WARP = 32
 Ints = NDArray[np.int32]
-NOBODY = -1  # the row of a thread that has no piece
+NOBODY = -1  # row of a lane without a piece
 
 
 @dataclass(frozen=True)
-class Layout:
+class SliceLayout:
     """One order of the observations, in slices.
 
     Attributes
     ----------
     tile : int
-        Partners of a tile.
+        Partners per tile.
     n_tiles : int
     slice_starts : array
-        Where the entries of each slice begin; one more than there are slices.
+        Start of the entries of each slice, and their end; a slice is as long as its longest piece.
     slice_tiles : array
-        The tile of each slice; slices of a tile are neighbours.
+        Tile of each slice; slices of a tile are consecutive.
     owners, lengths, firsts, places : arrays
-        Of each thread of each slice: its row, the entries of its piece, where these are in the usual order, and the
+        Of each lane of each slice: its row, the entries of its piece, their start in the original order, and the
         first partner's place in its tile.
     order : array
-        The rows, first those that are one piece in the order of their threads, then those that are nothing, then the
-        others.
+        Rows: first those of one piece in the order of their lanes, then those without observations, then those that
+        were cut.
     alone : array
-        The threads of those that are one piece or nothing (then NOBODY), in this order.
+        Lanes of the rows that were not cut (NOBODY without observations), in this order.
     cut_starts, cut_lanes : arrays
-        The threads of row ``order[len(alone) + c]`` are ``cut_lanes[cut_starts[c]:cut_starts[c + 1]]``.
+        The lanes of row ``order[len(alone) + c]`` are ``cut_lanes[cut_starts[c]:cut_starts[c + 1]]``.
     index : array
-        Of each entry: the partner's place in its tile.
+        The partner's place in its tile, of each entry.
     """
 
     tile: int
@@ -70,67 +70,67 @@ class Layout:
 
     @cached_property
     def spots(self) -> NDArray[np.int32]:
-        """Where each row is in `order`."""
+        """Position of each row in `order`."""
         out = np.empty(len(self.order), np.int32)
         out[self.order] = np.arange(len(self.order), dtype=np.int32)
         return out
 
     @property
     def size(self) -> int:
-        """Entries, with those that only fill up a slice."""
+        """Number of entries, with the padding of slices."""
         return int(self.slice_starts[-1])
 
     def arranged(self, values: NDArray[Any], threads: Threads) -> NDArray[Any]:
-        """One number per observation, from the usual order into slices; zeros fill up."""
+        """Arrange one number per observation in slices, padded with zeros."""
         out = np.zeros(self.size, values.dtype)
         threads.run(slices.arrange, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, values, out)
         return out
 
     def in_usual_order(self, arranged: NDArray[Any], threads: Threads) -> NDArray[Any]:
-        """One number per observation, from slices back into the usual order."""
+        """Undo `arranged`."""
         out = np.empty(int(self.lengths.sum(dtype=np.int64)), arranged.dtype)
         threads.run(slices.collect, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, arranged, out)
         return out
 
     def queues(self, n_blocks: int, warps: int, first: int = 0, last: int | None = None) -> Queues:
-        """Slices for about `n_blocks` blocks of so many warps, the longest first, each to the warp with least to do.
+        """Distribute slices first .. last to about `n_blocks` blocks of so many warps.
 
-        Of slices first .. last, if these are given.
+        Greedily, the longest slice first, each to the warp with the least work. A block serves one tile.
         """
         work = np.diff(self.slice_starts)
         work[:first], work[len(work) if last is None else last :] = 0, 0
         per_tile = np.bincount(self.slice_tiles, work, self.n_tiles)
         lists, tiles = list[list[int]](), list[int]()
         for tile, share in zip(np.flatnonzero(per_tile), shared_out(n_blocks, per_tile[per_tile > 0]), strict=True):
-            here = np.flatnonzero((self.slice_tiles == tile) & (work > 0))  # in the order of their lengths
-            blocks = min(-(-len(here) // warps), int(share))
-            mine: list[list[int]] = [[] for _ in range(blocks * warps)]
-            loads = [(0, w) for w in range(len(mine))]
-            for s in here.tolist():
+            todo = np.flatnonzero((self.slice_tiles == tile) & (work > 0))  # sorted by length
+            blocks = min(-(-len(todo) // warps), int(share))
+            queues: list[list[int]] = [[] for _ in range(blocks * warps)]
+            loads = [(0, w) for w in range(len(queues))]
+            for s in todo.tolist():
                 load, w = loads[0]
-                mine[w].append(s)
+                queues[w].append(s)
                 heapreplace(loads, (load + int(work[s]), w))
-            lists += mine
+            lists += queues
             tiles += [int(tile)] * blocks
-        starts = np.concatenate([[0], np.cumsum([len(each) for each in lists])])
-        done = np.array([s for each in lists for s in each], np.int32)
+        starts = np.concatenate([[0], np.cumsum([len(queue) for queue in lists])])
+        done = np.array([s for queue in lists for s in queue], np.int32)
         return Queues(starts.astype(np.int32), done, np.array(tiles, np.int32))
 
 
 def shared_out(n: int, work: NDArray[Any]) -> NDArray[np.int64]:
-    """So many blocks in proportion to the work, but one at least for each; no more in all, unless there must be."""
+    """Split n blocks in proportion to the work, at least one each (so more than n in all if need be)."""
     if len(work) == 0:
         return np.zeros(0, np.int64)
     exact = n * work / work.sum()
-    found: NDArray[np.int64] = np.maximum(np.floor(exact), 1.0).astype(np.int64)
-    found[np.argsort(found - exact, kind="stable")[: max(0, n - int(found.sum()))]] += 1
-    while found.sum() > n and found.max() > 1:
-        found[np.argmax(np.where(found > 1, found - exact, -np.inf))] -= 1
-    return found
+    blocks: NDArray[np.int64] = np.maximum(np.floor(exact), 1.0).astype(np.int64)
+    blocks[np.argsort(blocks - exact, kind="stable")[: max(0, n - int(blocks.sum()))]] += 1
+    while blocks.sum() > n and blocks.max() > 1:
+        blocks[np.argmax(np.where(blocks > 1, blocks - exact, -np.inf))] -= 1
+    return blocks
 
 
 class Queues(NamedTuple):
-    """Warp w of all blocks together does ``slices[starts[w]:starts[w + 1]]``; and the tile of each block."""
+    """Work of a pass: warp w of all blocks takes ``slices[starts[w]:starts[w + 1]]``; `tiles` has each block's tile."""
 
     starts: NDArray[np.int32]
     slices: NDArray[np.int32]
@@ -140,13 +140,13 @@ class Queues(NamedTuple):
 def lay_out(
     starts: NDArray[np.int64], index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE,
     cap: int = 512,
-) -> Layout:  # fmt: skip
-    """The layout of an order, in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending.
+) -> SliceLayout:  # fmt: skip
+    """Lay out an order in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending.
 
     A tile has at most `tile` partners and a piece at most `cap` entries.
     """
     n_tiles = max(1, -(-n_partners // tile))
-    tile = max(1, -(-n_partners // n_tiles))
+    tile = max(1, -(-n_partners // n_tiles))  # tiles of equal size
     rows = len(starts) - 1
     ranges = threads.split(starts)
     counts = np.zeros(rows, np.int64)
@@ -164,7 +164,7 @@ def lay_out(
     slice_starts = np.concatenate([[0], np.cumsum(widths * WARP)])
     rows_ = _order(counts, owners[order], slots, np.diff(starts))
     lanes_ = lanes[0].astype(np.int32), lanes[1].astype(np.int32), lanes[2], np.zeros(0, np.int32)
-    layout = Layout(tile, n_tiles, slice_starts, slice_tiles, *lanes_, *rows_, np.zeros(0, np.uint16))
+    layout = SliceLayout(tile, n_tiles, slice_starts, slice_tiles, *lanes_, *rows_, np.zeros(0, np.uint16))
     within = np.zeros(max(len(index), 1), np.uint16)
     threads.run(slices.within_tile, ranges, starts, index, tile, within)
     return replace(layout, index=layout.arranged(within, threads), places=within[lanes[2]].astype(np.int32))
@@ -173,9 +173,9 @@ def lay_out(
 def _order(
     pieces: NDArray[np.int64], owners: NDArray[np.int32], lanes: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """`order`, `alone`, `cut_starts` and `cut_lanes` of a layout, by the pieces of each row and who owns each piece."""
+    """Return `order`, `alone`, `cut_starts` and `cut_lanes` of a layout, from the pieces of each row."""
     single, none, cut = pieces[owners] == 1, np.flatnonzero(pieces == 0), np.flatnonzero(pieces > 1)
-    cut = cut[np.argsort(-lengths[cut], kind="stable")]  # those that take long begin first
+    cut = cut[np.argsort(-lengths[cut], kind="stable")]  # the longest rows first
     rank = np.zeros(len(pieces), np.int64)
     rank[cut] = np.arange(len(cut))
     by_row = np.argsort(rank[owners[~single]], kind="stable")
@@ -186,7 +186,7 @@ def _order(
 
 
 def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The thread of each piece, pieces being sorted by tile, and the tile of each slice: a new slice for a new tile."""
+    """Return the lane of each piece and the tile of each slice; pieces are sorted by tile, and a slice has one tile."""
     per_tile = np.bincount(tiles, minlength=n_tiles)
     n_slices = -(-per_tile // WARP)
     first_slot = np.concatenate([[0], np.cumsum(n_slices)[:-1]]) * WARP
@@ -195,5 +195,5 @@ def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], N
     return slots, np.repeat(np.arange(n_tiles), n_slices).astype(np.int32)
 
 
-def _ranges(layout: Layout, threads: Threads) -> list[tuple[int, int]]:
+def _ranges(layout: SliceLayout, threads: Threads) -> list[tuple[int, int]]:
     return threads.split(layout.slice_starts) if len(layout.slice_tiles) else []

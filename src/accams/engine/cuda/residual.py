@@ -7,160 +7,165 @@ from numba import cuda
 from numpy.typing import NDArray
 
 from accams.engine.cuda import steps
+from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
-from accams.engine.cuda.engine import CudaEngine
 from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
-from accams.engine.cuda.pipe import Lane, pinned
-from accams.engine.cuda.side import shift
+from accams.engine.cuda.order import shift
 from accams.engine.cuda.slots import Slots
-from accams.engine.cuda.sums import Sums, take
+from accams.engine.cuda.streaming import StagingBuffer, pinned
+from accams.engine.cuda.sums import PieceSums, take
 from accams.model.stencils import Labels
 
-AT_A_TIME = 1 << 15  # rows whose sums are fetched together
-Waiting = list[tuple[int, int, tuple[int, int]]]  # slots to be added to the residual, their signs and shapes
+AT_A_TIME = 1 << 15  # rows whose sums are fetched at a time
+Waiting = list[tuple[int, int, tuple[int, int]]]  # slots to be added to the residual, with signs and shapes
 
 
-class Residual:
-    """What stencils leave of the data.
+class DeviceResidual:
+    """The data less all stencils, in both orders.
 
-    A stencil that is taken out is added with the next pass over each order, and only then: until both have it, it is
-    kept as it was in the slot `old`, so it may be changed where it is. One that is put back is subtracted likewise.
+    A stencil that is taken out is added by the next pass over each order. Until both have done so, a copy of it stays
+    in the slot `old`, so that it can be changed in place. One that is put back is subtracted likewise.
 
     Attributes
     ----------
     waiting : list
-        What the next pass along each axis will add.
+        Shifts that the next pass along each axis will add.
     fresh : list of bool
-        Whether the sums of an axis are up to date.
+        Whether the sums of each axis are up to date.
     weights : array or None
-        Of rows, where they have any.
+        Weights of rows, if they have any.
+    pristine : bool
+        Whether it still equals the data, so that other chains can copy it.
     """
 
-    def __init__(self, engine: CudaEngine, slots: Slots, stream: Stream, like: Residual | None = None) -> None:
+    def __init__(self, engine: CudaData, slots: Slots, stream: Stream, like: DeviceResidual | None = None) -> None:
         self.engine, self.slots, self.stream = engine, slots, stream
         self.shape = engine.observations.shape
         self.waiting: list[Waiting] = [[], []]
         self.fresh = [False, False]
         self.weights: Array | None = None
-        self.pristine = True  # the data, as yet
-        self._lanes = [Lane(engine.device, engine.lane_size) for _ in range(2 if engine.lane_size else 0)]
-        self._both = self._beginning(like)
+        self.pristine = True
+        self._staging = [
+            StagingBuffer(engine.device, engine.staging_size) for _ in range(2 if engine.staging_size else 0)
+        ]
+        self._resid = self._initial(like)
         self._sent: NDArray[np.int32] | None = None
-        self._room: dict[tuple[int, int, bool], Sums] = {}
+        self._buffers: dict[tuple[int, int, bool], PieceSums] = {}
         self._squares = stream.zeros((self.shape[0], 2), np.int64), stream.zeros(self.shape[0], np.float64)
-        self._squares_here: NDArray[np.float64] = cuda.pinned_array(self.shape[0], np.float64)
+        self._squares_host: NDArray[np.float64] = cuda.pinned_array(self.shape[0], np.float64)
 
-    def _beginning(self, like: Residual | None) -> list[Array]:
-        """The data in both orders; copied from another chain that has not begun, if there is one."""
+    def _initial(self, like: DeviceResidual | None) -> list[Array]:
+        """Return the data in both orders, copied from a chain that has not begun if there is one."""
         if like is None or not like.pristine:
             return [
-                pinned(each) if self._lanes else self.stream.upload(each) for each in self.engine.values_in_slices()
+                pinned(values) if self._staging else self.stream.upload(values)
+                for values in self.engine.values_in_slices()
             ]
-        if self._lanes:
-            return [pinned(each) for each in like._both]
+        if self._staging:
+            return [pinned(resid) for resid in like._resid]
         self.stream.after(like.stream)
-        return [self.stream.copied(each) for each in like._both]
+        return [self.stream.copied(resid) for resid in like._resid]
 
     @property
     def streamed(self) -> bool:
-        """Whether observations pass by in chunks."""
-        return bool(self._lanes)
+        """Whether observations are streamed in chunks."""
+        return bool(self._staging)
 
     def take_out(self, slot: int) -> None:
-        """Have a stencil added; it can then be changed."""
-        mine = slot, -1, self.slots.shapes[slot]
-        absent = [axis for axis in (0, 1) if mine in self.waiting[axis]]  # it has not been subtracted yet
+        """Add a stencil with the next passes; it can then be changed in place."""
+        subtraction = slot, -1, self.slots.shapes[slot]
+        absent = [axis for axis in (0, 1) if subtraction in self.waiting[axis]]  # never subtracted: nothing to add
         for axis in absent:
-            self.waiting[axis].remove(mine)
+            self.waiting[axis].remove(subtraction)
         if len(absent) == 2:
             return
         old = self.slots.old
         for axis in (0, 1):
-            if any(each[0] == old for each in self.waiting[axis]):
-                self.apply_waiting(axis)
+            if any(slot_ == old for slot_, *_ in self.waiting[axis]):
+                self.apply_waiting(axis)  # before the slot is overwritten
         self.stream.spread(steps.remember, max(*self.shape, LARGEST), *self.slots.arrays, slot, old)
         for axis in {0, 1} - {*absent}:
             self.waiting[axis].append((old, +1, self.slots.shapes[slot]))
 
     def put_back(self, slot: int) -> None:
-        """Have a stencil subtracted."""
+        """Subtract a stencil with the next passes."""
         for axis in (0, 1):
             self.waiting[axis].append((slot, -1, self.slots.shapes[slot]))
         self.fresh = [False, False]
 
-    def sums(self, axis: int, slot: int) -> Sums:
-        """Sums of every row (column) by the clusters of the other axis in a slot, by a pass if needed."""
-        k, side = self.slots.shapes[slot][1 - axis], self.engine.sides[axis]
-        heavy = side.weighted or (axis == 1 and self.weights is not None)
-        if (axis, k, heavy) not in self._room:
-            self._room[axis, k, heavy] = Sums.empty(side.layout, k, heavy, self.stream)
-        found = self._room[axis, k, heavy]
+    def sums(self, axis: int, slot: int) -> PieceSums:
+        """Return the sums of every row (column) by the other axis's clusters in a slot, with a pass if needed."""
+        k, order = self.slots.shapes[slot][1 - axis], self.engine.orders[axis]
+        heavy = order.weighted or (axis == 1 and self.weights is not None)
+        if (axis, k, heavy) not in self._buffers:
+            self._buffers[axis, k, heavy] = PieceSums.empty(order.layout, k, heavy, self.stream)
+        sums = self._buffers[axis, k, heavy]
         if not self.fresh[axis]:
-            self._gather(axis, slot, found)
+            self._gather(axis, slot, sums)
             self.fresh[axis] = True
-        return found
+        return sums
 
     def sums_by(self, axis: int, labels: Labels, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sums of every row (column) by any labels of the other axis, some clusters at a time."""
+        """Return the sums of every row (column) by any labels of the other axis, MAX_LABELS clusters at a time."""
         n, l = np.empty((2, self.shape[axis], k), np.int64)
         spare = self.slots.spare
         for first in range(0, k, MAX_LABELS):
             width = min(MAX_LABELS, k - first)
-            near = labels.astype(np.int64) - first
-            here = np.where((near >= 0) & (near < width), near, width).astype(np.uint8)
-            self.stream.send(here, self.slots.labels[1 - axis][spare])
-            self.slots.shapes[spare] = (width + (k > width),) * 2  # one more for all others
+            shifted = labels.astype(np.int64) - first
+            inside = np.where((shifted >= 0) & (shifted < width), shifted, width).astype(np.uint8)
+            self.stream.send(inside, self.slots.labels[1 - axis][spare])
+            self.slots.shapes[spare] = (width + (k > width),) * 2  # one more cluster for all other labels
             self.fresh[axis] = False
-            found = self.fetch_sums(axis, self.sums(axis, spare))
-            n[:, first : first + width], l[:, first : first + width] = (each[:, :width] for each in found)
+            fetched = self.fetch_sums(axis, self.sums(axis, spare))
+            n[:, first : first + width], l[:, first : first + width] = (part[:, :width] for part in fetched)
         self.fresh[axis] = False
         if k > MAX_LABELS:  # only to seed rows of complete matrices
-            self._room = {key: sums for key, sums in self._room.items() if key[1] <= MAX_LABELS}
+            self._buffers = {key: sums for key, sums in self._buffers.items() if key[1] <= MAX_LABELS}
         return n, l
 
     def fetch_sums(
-        self, axis: int, sums: Sums, rows: NDArray[np.int64] | None = None
+        self, axis: int, sums: PieceSums, rows: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sums of these rows (columns), or of all, as the CPU has them: a line for each."""
+        """Return the sums of these rows (columns), or of all, a line for each."""
         rows = np.arange(self.shape[axis]) if rows is None else rows
         n, l = np.empty((2, len(rows), sums.k), np.int64)
-        side = self.engine.sides[axis]
+        order = self.engine.orders[axis]
         for first in range(0, len(rows), AT_A_TIME):
             some = rows[first : first + AT_A_TIME]
-            there = [self.stream.room((len(some), sums.k), np.int64) for _ in (n, l)]
-            what = self.stream.upload(some), side.spots, side.alone, *sums, *there
-            self.stream.spread(take, len(some) * sums.k, *what)
-            here = slice(first, first + len(some))
-            n[here], l[here] = self.stream.fetch(there[0]), self.stream.fetch(there[1])
+            out = [self.stream.empty((len(some), sums.k), np.int64) for _ in (n, l)]
+            args = self.stream.upload(some), order.spots, order.alone, *sums, *out
+            self.stream.spread(take, len(some) * sums.k, *args)
+            lines = slice(first, first + len(some))
+            n[lines], l[lines] = self.stream.fetch(out[0]), self.stream.fetch(out[1])
         return n, l
 
     def squares(self) -> NDArray[np.float64]:
-        """The squared residuals of every row, in squared ticks."""
+        """Return the sum of squared residuals of every row, in squared ticks."""
         self.apply_waiting(0)
         parts, out = self._squares
         self.stream.spread(steps.zero, 2 * self.shape[0], parts)
-        self.engine.sides[0].squares(self.stream, self._both[0], self._lanes, parts)
+        self.engine.orders[0].squares(self.stream, self._resid[0], self._staging, parts)
         self.stream.spread(steps.joined, self.shape[0], parts, out)
-        self.stream.receive(out, self._squares_here)
+        self.stream.receive(out, self._squares_host)
         self.stream.wait()
-        return self._squares_here.copy()
+        return self._squares_host.copy()
 
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         """Subtract the change of each row's (column's) effect, in both orders."""
-        self.pristine, there = False, self.stream.upload(change)
-        for order, side in enumerate(self.engine.sides):
-            side.shift_effects(self.stream, self._both[order], self._lanes, there, own=order == axis)
+        self.pristine, uploaded = False, self.stream.upload(change)
+        for own, order in enumerate(self.engine.orders):
+            order.shift_effects(self.stream, self._resid[own], self._staging, uploaded, own=own == axis)
         self.fresh = [False, False]
 
     def copy(self, axis: int) -> NDArray[np.int32]:
-        """All of it in the usual order of an axis, for the CPU."""
+        """Return a copy in the original order of an axis, for the CPU."""
         self.apply_waiting(axis)
         self.stream.wait()
-        layout, both = self.engine.sides[axis].layout, self._both[axis]
-        return layout.in_usual_order(both if self._lanes else self.stream.fetch(both), self.engine.threads)
+        layout, resid = self.engine.orders[axis].layout, self._resid[axis]
+        return layout.in_usual_order(resid if self._staging else self.stream.fetch(resid), self.engine.threads)
 
     def send_weights(self, weights: NDArray[np.int32] | None) -> None:
-        """Let the device have the rows' weights as they are now."""
+        """Send the weights of rows to the device, if they have changed."""
         if weights is None or weights is self._sent:
             return
         if self.weights is None:
@@ -169,7 +174,7 @@ class Residual:
         self._sent, self.fresh = weights, [False, False]
 
     def apply_waiting(self, axis: int) -> None:
-        """Add what is waiting by passes of their own."""
+        """Apply all waiting shifts by passes of their own."""
         while self.waiting[axis]:
             self._apply_two(axis)
 
@@ -177,16 +182,16 @@ class Residual:
         waiting = self.waiting[axis]
         shifts = [shift(axis, *waiting.pop(0)) for _ in range(min(2, len(waiting)))]
         self.pristine = False
-        where = self.stream, self._both[axis], self._lanes, self.slots.arrays, self.slots.spare
-        self.engine.sides[axis].gather(*where, shifts)
+        where = self.stream, self._resid[axis], self._staging, self.slots.arrays, self.slots.spare
+        self.engine.orders[axis].gather(*where, shifts)
 
-    def _gather(self, axis: int, slot: int, sums: Sums) -> None:
-        """Add what is waiting, and write the sums by the other axis's clusters in this slot."""
+    def _gather(self, axis: int, slot: int, sums: PieceSums) -> None:
+        """Apply the waiting shifts and write the sums by the other axis's clusters in a slot, in one pass."""
         waiting = self.waiting[axis]
-        while len(waiting) > (2 if sums.k <= MAX_LABELS else 0):  # three labels share a code
+        while len(waiting) > (2 if sums.k <= MAX_LABELS else 0):  # a code has room for two more labels
             self._apply_two(axis)
-        shifts, partners = [shift(axis, *each) for each in waiting], self.weights if axis == 1 else None
+        shifts, partners = [shift(axis, *entry) for entry in waiting], self.weights if axis == 1 else None
         self.pristine = self.pristine and not shifts
-        where = self.stream, self._both[axis], self._lanes
-        self.engine.sides[axis].gather(*where, self.slots.arrays, slot, shifts, partners, sums)
+        where = self.stream, self._resid[axis], self._staging
+        self.engine.orders[axis].gather(*where, self.slots.arrays, slot, shifts, partners, sums)
         waiting.clear()

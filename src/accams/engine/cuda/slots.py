@@ -1,4 +1,4 @@
-"""The stencils of a chain on the device: a slot for each, and copies for those who ask."""
+"""Stencils of a chain in slots of fixed device arrays, and copies of them on demand."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from accams.engine.cuda.kernels import MAX_LABELS
 
 
 class Slots:
-    """Labels, templates and sizes of clusters, of as many stencils as there may be and two more.
+    """Labels, templates and cluster sizes of `n_stencils` stencils, with two slots more.
 
     Attributes
     ----------
     labels : list of arrays
-        Of rows and of columns: (slot, row), one byte each.
+        Of rows and of columns: (slot, position), one byte each.
     T : array
         Templates: (slot, MAX_LABELS, MAX_LABELS), in ticks.
     counts : array
@@ -26,13 +26,13 @@ class Slots:
     shapes : list
         Clusters of rows and columns of each stencil.
     old, spare : int
-        The slots beyond those of stencils: the current stencil as it was, and labels or templates that come and go.
+        Extra slots: the current stencil before its visit, and temporary labels or templates.
     """
 
     def __init__(self, shape: tuple[int, int], n_stencils: int, stream: Stream) -> None:
         size = n_stencils + 2
         self.stream = stream
-        self.labels = [stream.zeros((size, each), np.uint8) for each in shape]
+        self.labels = [stream.zeros((size, length), np.uint8) for length in shape]
         self.T = stream.zeros((size, MAX_LABELS, MAX_LABELS), np.int32)
         self.counts = stream.zeros((size, 2, MAX_LABELS), np.int64)
         self.shapes = [(1, 1)] * size
@@ -40,35 +40,35 @@ class Slots:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
-        """What passes need: labels of rows and of columns, and templates."""
+        """Labels of rows, labels of columns, and templates, as passes take them."""
         return (*self.labels, self.T)
 
     def put_template(self, slot: int, T: NDArray[Any]) -> None:
         """Send a template to a slot."""
-        whole = np.zeros((MAX_LABELS, MAX_LABELS), np.int32)
-        whole[: T.shape[0], : T.shape[1]] = T
-        self.stream.send(whole, self.T[slot])
+        padded = np.zeros((MAX_LABELS, MAX_LABELS), np.int32)
+        padded[: T.shape[0], : T.shape[1]] = T
+        self.stream.send(padded, self.T[slot])
 
     def put_counts(self, slot: int, counts: list[NDArray[np.int64]]) -> None:
         """Send the sizes of a stencil's clusters."""
-        whole = np.zeros((2, MAX_LABELS), np.int64)
+        padded = np.zeros((2, MAX_LABELS), np.int64)
         for axis in (0, 1):
-            whole[axis, : len(counts[axis])] = counts[axis]
-        self.stream.send(whole, self.counts[slot])
+            padded[axis, : len(counts[axis])] = counts[axis]
+        self.stream.send(padded, self.counts[slot])
 
-    def template(self, slot: int, whole: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The template of a slot without what only fills it up."""
+    def template(self, slot: int, padded: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the template of a slot without padding."""
         a, b = self.shapes[slot]
-        return np.ascontiguousarray(whole[:a, :b])
+        return np.ascontiguousarray(padded[:a, :b])
 
 
 class Copies(Sequence[NDArray[Any]]):
-    """What is in the slots of stencils, copied when it is asked for: all at once if most of it is out of date.
+    """Contents of slots, copied to the host on demand: all at once if most copies are out of date.
 
     Parameters
     ----------
     fetch : callable
-        Gives what is in slots lo .. hi.
+        Returns the contents of slots lo .. hi.
     """
 
     def __init__(self, fetch: Callable[[int, int], list[NDArray[Any]]]) -> None:
@@ -76,7 +76,7 @@ class Copies(Sequence[NDArray[Any]]):
         self._held: list[NDArray[Any] | None] = []
 
     def changed(self, slot: int, now: NDArray[Any] | None = None) -> None:
-        """A slot has something else in it, perhaps the first thing: `now`, if that is known."""
+        """Mark the copy of a slot (perhaps a new one) as out of date, or replace it by `now`."""
         if slot == len(self._held):
             self._held.append(None)
         self._held[slot] = now
@@ -90,8 +90,7 @@ class Copies(Sequence[NDArray[Any]]):
     def __getitem__(self, slot: Any) -> Any:
         if self._held[slot] is None:
             slot %= len(self)
-            stale = [each for each, held in enumerate(self._held) if held is None]
-            lo, hi = (0, len(self)) if 2 * len(stale) > len(self) else (slot, slot + 1)
-            for each, found in zip(range(lo, hi), self._fetch(lo, hi), strict=True):
-                self._held[each] = found
+            stale = sum(held is None for held in self._held)
+            lo, hi = (0, len(self)) if 2 * stale > len(self) else (slot, slot + 1)
+            self._held[lo:hi] = self._fetch(lo, hi)
         return self._held[slot]

@@ -1,4 +1,4 @@
-"""Copies of all labels of a chain, which are laid out while the GPU goes on."""
+"""Copies of all labels of a chain, laid out for prediction while the GPU goes on."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ Both = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 class Snapshots:
-    """Room in the computer's memory to which the device copies by itself, and a thread that takes it from there."""
+    """Pinned buffers that the device copies labels to, and a thread that lays them out."""
 
     def __init__(self, slots: Slots, stream: Stream) -> None:
         self._slots, self._stream = slots, stream
-        self._room: Both | None = None
+        self._buffers: Both | None = None
         self._last: Future[Codes] | None = None
         self._worker: ThreadPoolExecutor | None = None
 
     def take(self, n: int, lay_out: Callable[[Both], Codes]) -> Future[Codes]:
-        """What will be made of the labels of the first n stencils as they are when all that came before is done."""
-        if self._last is not None:
+        """Return a future of `lay_out` of the first n stencils' labels, as they are after all work queued so far."""
+        if self._last is not None:  # it reads the buffers
             wait([self._last])
         if self._worker is None:
             self._worker = ThreadPoolExecutor(1, thread_name_prefix="accams-draws")
-        if self._room is None or len(self._room[0]) != n:
-            rows, cols = (cuda.pinned_array((n, each.shape[1]), np.uint8) for each in self._slots.labels)
-            self._room = rows, cols
-        for each, here in zip(self._slots.labels, self._room, strict=True):
-            self._stream.receive(each[:n], here)
-        ready, room = self._stream.mark(), self._room
+        if self._buffers is None or len(self._buffers[0]) != n:
+            rows, cols = (cuda.pinned_array((n, labels.shape[1]), np.uint8) for labels in self._slots.labels)
+            self._buffers = rows, cols
+        for labels, buffer in zip(self._slots.labels, self._buffers, strict=True):
+            self._stream.receive(labels[:n], buffer)
+        ready, buffers = self._stream.mark(), self._buffers
 
         def work() -> Codes:
             ready()
-            return lay_out(room)
+            return lay_out(buffers)
 
         self._last = self._worker.submit(work)
         return self._last
 
     def close(self) -> None:
-        """Wait for what was begun."""
+        """Wait for pending work."""
         if self._worker is not None:
             self._worker.shutdown()

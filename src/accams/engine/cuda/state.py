@@ -1,87 +1,91 @@
-"""A chain on the GPU: its residual, labels and templates stay there; what is asked for is copied."""
+"""A chain on the GPU: its residual, labels and templates stay there, and copies are made on demand."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.base import Random, State, Sums
-from accams.engine.cpu import Order, to_column_order
+from accams.engine.base import State
+from accams.engine.cpu import MemoryOrder, memory_orders
 from accams.engine.cuda import kernels, steps
-from accams.engine.cuda.desk import Desk
+from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
-from accams.engine.cuda.engine import CudaEngine
+from accams.engine.cuda.graph_cache import GraphCache
 from accams.engine.cuda.labels import How, label_bytes, label_kernel, label_threads
-from accams.engine.cuda.programs import Programs
-from accams.engine.cuda.residual import Residual
-from accams.engine.cuda.sheet import Planned, Sheet
+from accams.engine.cuda.residual import DeviceResidual
 from accams.engine.cuda.slots import Copies, Slots
 from accams.engine.cuda.snapshots import Snapshots
+from accams.engine.cuda.update_buffer import UpdateBuffer
+from accams.engine.cuda.visit_buffer import Planned, VisitBuffer
 from accams.engine.kmeans import Init
+from accams.engine.passes import Random
 from accams.engine.rules import Blocked, BlockedVisit, Nearest, Template
-from accams.engine.tables import Table, Tables, Visited, own_first
+from accams.engine.tables import SumPair, Table, Tables, Visited, own_first
 from accams.errors import InputError
-from accams.kernels import sparse
 from accams.model.codes import Codes
 from accams.model.stencils import Labels
 
-AT_ONCE = 16  # visits that are started together: Python plans the next ones meanwhile
+AT_ONCE = 16  # visits launched together, while Python plans the next ones
 
 
 class CudaState(State):
     """Residuals of the observed cells, in both orders, on the device.
 
-    The current stencil is changed where it is; what it was is in the slot `old` until both residuals have it back.
-    Visits are planned, and run some at a time: everything else runs them first.
+    The current stencil is changed in place; its former version stays in the slot `old` until both residuals have it
+    back. Visits are planned, and launched some at a time; every other method launches them first.
     """
 
-    engine: CudaEngine
+    engine: CudaData
 
-    def __init__(self, engine: CudaEngine, like: CudaState | None = None) -> None:
+    def __init__(self, engine: CudaData, like: CudaState | None = None) -> None:
         super().__init__(engine)
         stream = self.stream = Stream(engine.device)
         self._slots = Slots(self.shape, engine.n_stencils, stream)
-        self._residual: Residual = Residual(engine, self._slots, stream, None if like is None else like._residual)
-        self._sheet = Sheet(engine.n_stencils, 2, stream)
-        self._desk, self._snapshots = Desk(stream), Snapshots(self._slots, stream)
+        self._residual: DeviceResidual = DeviceResidual(
+            engine, self._slots, stream, None if like is None else like._residual
+        )
+        self._visit_buffer = VisitBuffer(engine.n_stencils, 2, stream)
+        self._update_buffer, self._snapshots = UpdateBuffer(stream), Snapshots(self._slots, stream)
         self._tables = stream.zeros(2 * kernels.LARGEST + kernels.MAX_LABELS + 1, np.int64)
         self._prices = stream.zeros(kernels.MAX_LABELS, np.float64)
-        self._unused = stream.zeros(1, np.int32)  # in place of weights that there are not
-        self._cells: list[tuple[NDArray[np.int64], NDArray[np.int64], tuple[Array, ...]]] = []  # last predicted
-        self._taken_out = True  # whether the current stencil is out of the residual, or will be with the next pass
-        self._counted = set[int]()  # slots whose clusters' sizes are known on the device
-        self._planned: list[Planned] = []  # visits that are yet to run
-        self._running: list[Planned] = []  # visits that have run or are running, and are not told of yet
-        self._untold = set[int]()  # slots of both
-        self._programs = Programs(stream, self._residual)
+        self._unused = stream.zeros(1, np.int32)  # passed for weights if there are none
+        self._cells: list[
+            tuple[NDArray[np.int64], NDArray[np.int64], tuple[Array, ...]]
+        ] = []  # last predicted, on the device
+        self._taken_out = True  # whether the current stencil is out of the residual (or will be after the next pass)
+        self._counted = set[int]()  # slots whose cluster sizes are up to date on the device
+        self._planned: list[Planned] = []  # visits not yet launched
+        self._running: list[Planned] = []  # visits launched, whose results are not yet fetched
+        self._unfetched = set[int]()  # slots of both
+        self._graphs = GraphCache(stream, self._residual)
         self._threads = engine.device.threads
-        self.templates = Copies(self._fetch_templates)  # type: ignore[assignment]
-        self.row_labels = Copies(lambda lo, hi: self._fetch_labels(0, lo, hi))  # type: ignore[assignment]
-        self.col_labels = Copies(lambda lo, hi: self._fetch_labels(1, lo, hi))  # type: ignore[assignment]
+        self.current = None
+        self._template_copies = Copies(self._fetch_templates)
+        self._label_copies = [Copies(partial(self._fetch_labels, axis)) for axis in (0, 1)]
+        # sequences that are read like lists; nothing appends to them
+        self.templates = cast("list[Template]", self._template_copies)
+        self.row_labels, self.col_labels = (cast("list[Labels]", copies) for copies in self._label_copies)
 
     @property
     def labels(self) -> list[Labels]:
-        """Copies of the current stencil's labels."""
+        """Copies of the current stencil's row and column labels."""
         assert self.current is not None
         self._settle()
-        return [self.stream.fetch(each[self.current]) for each in self._slots.labels]
-
-    @labels.setter
-    def labels(self, _: list[Labels]) -> None:
-        """They are set on the device."""
+        return [self.stream.fetch(labels[self.current]) for labels in self._slots.labels]
 
     # -- the contract -----------------------------------------------------------------------------------------
 
     def begin(self, stencil: int, k: tuple[int, int] | None = None) -> None:
         if self.current is not None:
             raise RuntimeError("end the current stencil before beginning another")
-        if stencil in self._untold:
-            self._tell()
+        if stencil in self._unfetched:
+            self._fetch_results()
         self.current, self._known_squares = stencil, None
         self._taken_out = stencil == len(self.templates)
         if not self._taken_out:
@@ -92,7 +96,7 @@ class CudaState(State):
             raise RuntimeError(f"this engine was made for {self._slots.capacity} stencils")
         if max(k) > kernels.MAX_LABELS:
             raise InputError(
-                f"engine='cuda' takes at most {kernels.MAX_LABELS} clusters a side, not {max(k)}: use engine='cpu'"
+                f"engine='cuda' takes at most {kernels.MAX_LABELS} clusters per side, not {max(k)}: use engine='cpu'"
             )
         self.k = self._slots.shapes[stencil] = k
         for axis in (0, 1):
@@ -106,29 +110,33 @@ class CudaState(State):
         self._counted.discard(self.current)
         self._ended(self.current, np.array(T, np.int32))
 
-    def _relabelled(self, axis: int, rule: Nearest | Blocked) -> Tables:
+    def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
         if isinstance(rule, Nearest):
-            return self._label("nearest", axis, rule.T, rule.curvature, rule.prices)
-        return self._label("draw", axis, rule.T, rule.precision, rule.log_prior, rule.key)
+            tables = self._label("nearest", axis, rule.T, rule.curvature, rule.prices)
+        else:
+            tables = self._label("draw", axis, rule.T, rule.precision, rule.log_prior, rule.key)
+        if tables.moved:
+            self._residual.fresh[1 - axis] = False
+        return tables
 
     def visit(self, rule: BlockedVisit) -> None:
         assert self.current is not None
         slot = self.current
-        if len(rule.updates) > self._sheet.n_updates:
-            self._tell()
-            self._sheet = Sheet(self._sheet.n_lines, len(rule.updates), self.stream)
-            self._programs.clear()
+        if len(rule.updates) > self._visit_buffer.n_updates:
+            self._fetch_results()
+            self._visit_buffer = VisitBuffer(self._visit_buffer.n_lines, len(rule.updates), self.stream)
+            self._graphs.clear()
         if not self._taken_out and rule.T is not self.templates[slot]:
             self._settle()
-        planned = Planned(slot, len(self._running) + len(self._planned), tuple(each.axis for each in rule.updates))
-        self._sheet.write(planned.line, rule)
-        self._untold.add(slot)
+        planned = Planned(slot, len(self._running) + len(self._planned), tuple(update.axis for update in rule.updates))
+        self._visit_buffer.write(planned.line, rule)
+        self._unfetched.add(slot)
         if slot not in self._counted:
             self._slots.put_counts(slot, rule.counts)
             self._counted.add(slot)
         if self._taken_out:
             self._slots.put_template(slot, rule.T)
-            self._sheet.send(planned.line, planned.line + 1)
+            self._visit_buffer.send(planned.line, planned.line + 1)
             self._residual.send_weights(self.row_weights)
             self._start_one(planned)
             self._running.append(planned)
@@ -139,7 +147,7 @@ class CudaState(State):
             self._run_planned()
 
     def visited(self) -> list[Visited]:
-        self._tell()
+        self._fetch_results()
         return super().visited()
 
     def tables(self, axis: int) -> Tables:
@@ -150,7 +158,7 @@ class CudaState(State):
         self._settle()
         self.stream.send(labels.astype(np.uint8), self._slots.labels[axis][self.current])
         self._counted.discard(self.current)
-        self.forget_sums(1 - axis)
+        self._residual.fresh[1 - axis] = False
 
     def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         assert self.current is not None
@@ -166,14 +174,11 @@ class CudaState(State):
             T = np.rint(kmeans.means(own_first(tables.N, axis), own_first(tables.L, axis)))
         return self.labels[axis]
 
-    def set_row_weights(self, weights: NDArray[np.float64]) -> None:
+    def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
         self._run_planned()  # with the weights as they were
-        super().set_row_weights(weights)
+        self.row_weights, self._residual.fresh = weights, [False, False]
 
-    def forget_sums(self, axis: int) -> None:
-        self._residual.fresh[axis] = False
-
-    def sums(self, axis: int) -> Sums:
+    def sums(self, axis: int) -> SumPair:
         return self._some_sums(axis, None)
 
     def codes(self) -> Codes | Future[Codes]:
@@ -182,93 +187,94 @@ class CudaState(State):
         self._run_planned()
         obs, grid = self.engine.observations, self.engine.grid
         templates = [grid.values(T) for T in self.templates]
-        effects = [None if each is None else grid.values(each) for each in self.effects]
+        effects = [None if values is None else grid.values(values) for values in self.effects]
         more = self.shape, (obs.empty(0), obs.empty(1)), (effects[0], effects[1]), grid.offset
         return self._snapshots.take(len(templates), lambda both: Codes.of(templates, both, *more).compact())
 
     def release(self) -> None:
-        """The sums stay: they are small beside the residual."""
+        """Launch what is planned. The sums stay: recorded graphs hold their addresses."""
+        self._run_planned()
 
     def _ticks_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
         self._run_planned()
-        *where, out = self._cells_there(rows, cols)
+        *where, out = self._uploaded_cells(rows, cols)
         self.stream.spread(steps.predict, len(rows), *where, *self._slots.arrays, len(self.templates), out)
         return self.stream.fetch(out)
 
-    def _shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self._run_planned()
         self._residual.shift_effects(axis, change)
 
     def free(self) -> None:
-        """Let go of all that is on the device; copies of the stencils stay."""
-        with suppress(Exception):  # a device that has failed gives no more copies
+        """Free everything on the device; copies of the stencils stay."""
+        with suppress(Exception):  # a device that has failed cannot be read
             self.templates, self.row_labels = [*self.templates], [*self.row_labels]
             self.col_labels = [*self.col_labels]
         self._snapshots.close()
-        del self._programs, self._residual, self._slots, self._sheet, self._tables, self._prices, self._cells
-        del self._desk, self._snapshots
+        del self._graphs, self._residual, self._slots, self._visit_buffer, self._tables, self._prices, self._cells
+        del self._update_buffer, self._snapshots, self._template_copies, self._label_copies  # these hold `self`
 
     # -- visits -----------------------------------------------------------------------------------------------
 
     def _run_planned(self) -> None:
-        """Start the visits that were planned."""
+        """Launch the planned visits."""
         planned, self._planned = self._planned, []
         if not planned:
             return
         self._residual.send_weights(self.row_weights)
-        self._sheet.send(planned[0].line, planned[-1].line + 1)
-        self._programs.run((tuple(planned), self.row_weights is None), lambda: self._start(*planned))
+        self._visit_buffer.send(planned[0].line, planned[-1].line + 1)
+        self._graphs.run((tuple(planned), self.row_weights is None), lambda: self._start(*planned))
         self._running += planned
 
     def _start(self, *visits: Planned) -> None:
-        """Start all kernels of visits to stencils that are in the residual."""
+        """Launch all kernels of visits to stencils that are in the residual."""
         for visit in visits:
             self._residual.take_out(visit.slot)
             self._start_one(visit)
 
     def _start_one(self, visit: Planned) -> None:
-        """Start the kernels of a visit to a stencil that was taken out, and put it back."""
-        (slot, line, axes), slots, sheet = visit, self._slots, self._sheet
-        k, told = slots.shapes[slot], (self._prices, sheet.moved, sheet.gain)
-        begin = slots.counts, slot, axes[0], k[axes[0]], *sheet.given, line, *told[:2]
+        """Launch the kernels of a visit to a stencil that was taken out, and put it back."""
+        (slot, line, axes), slots, buffer = visit, self._slots, self._visit_buffer
+        k, out = slots.shapes[slot], (self._prices, buffer.moved, buffer.gain)
+        begin = slots.counts, slot, axes[0], k[axes[0]], *buffer.given, line, *out[:2]
         self.stream.launch(steps.first_step, 1, self._threads, 0, *begin)
         for turn, (axis, then) in enumerate(zip(axes, (*axes[1:], -1), strict=True)):
-            given = slots.T, slot, self._prices, *sheet.given, line, turn
+            given = slots.T, slot, self._prices, *buffer.given, line, turn
             self._launch_label("draw", axis, slot, given, self._tables)
             draw = self._tables, *k, axis, slots.T, slots.counts, slot, self.engine.grid.limit
-            self.stream.launch(steps.next_step, 1, self._threads, 0, *draw, *sheet.given, line, turn, then, *told)
+            self.stream.launch(steps.next_step, 1, self._threads, 0, *draw, *buffer.given, line, turn, then, *out)
             self._residual.fresh[1 - axis] = False
         self._residual.put_back(slot)
 
-    def _tell(self) -> None:
-        """Wait for all visits, and take note of what came out."""
+    def _fetch_results(self) -> None:
+        """Wait for all visits, and fetch their results."""
         self._run_planned()
         if not self._running:
             return
         n = len(self.templates)
-        moved, gain = self._sheet.told()
+        moved, gain = self._visit_buffer.results()
         T, counts = self.stream.fetch(self._slots.T[:n]), self.stream.fetch(self._slots.counts[:n])
-        for each in self._running:
-            template, k = self._slots.template(each.slot, T[each.slot]), self._slots.shapes[each.slot]
-            self.templates.changed(each.slot, template)  # type: ignore[attr-defined]
-            sizes = [counts[each.slot, axis, : k[axis]].copy() for axis in (0, 1)]
-            rows, cols = moved[each.line]
-            self._visited.append(Visited(template, sizes, (int(rows), int(cols)), float(gain[each.line])))
+        for slot, line, _ in self._running:
+            template, k = self._slots.template(slot, T[slot]), self._slots.shapes[slot]
+            self._template_copies.changed(slot, template)
+            sizes = [counts[slot, axis, : k[axis]].copy() for axis in (0, 1)]
+            rows, cols = moved[line]
+            self._visited.append(Visited(template, sizes, (int(rows), int(cols)), float(gain[line])))
         self._running = []
-        self._untold.clear()
+        self._unfetched.clear()
 
     def _settle(self) -> None:
-        """Nothing is planned any more, and the current stencil is out of the residual (or will be, with a pass)."""
+        """Launch what is planned, and take the current stencil out of the residual (with the next pass)."""
         self._run_planned()
         if self.current is not None and not self._taken_out:
             self._residual.take_out(self.current)
             self._taken_out = True
 
     def _ended(self, slot: int, T: Template | None = None) -> None:
-        """The current stencil is no longer that."""
-        self.templates.changed(slot, T)  # type: ignore[attr-defined]
-        self.row_labels.changed(slot)  # type: ignore[attr-defined]
-        self.col_labels.changed(slot)  # type: ignore[attr-defined]
+        """Mark copies of a stencil as out of date, and leave no stencil current."""
+        self._template_copies.changed(slot, T)
+        for copies in self._label_copies:
+            copies.changed(slot)
         self._known_squares, self.current = None, None
 
     # -- passes -----------------------------------------------------------------------------------------------
@@ -277,22 +283,22 @@ class CudaState(State):
         self, how: How, axis: int, T: NDArray[Any] | None = None, scale: float = 0.0,
         prices: NDArray[np.float64] | None = None, key: tuple[int, int] = (0, 0), *, own: bool = True,
     ) -> Tables:  # fmt: skip
-        """New labels by a rule, and the tables, which are waited for; `own`: with the rows' own weights."""
+        """Choose new labels by a rule and wait for their tables; `own`: with the rows' own weights."""
         assert self.current is not None
         self._settle()
         self._counted.discard(self.current)
         self._residual.send_weights(self.row_weights)
         (a, b), k, cells = self.k, self.k[axis], self.k[0] * self.k[1]
-        self._desk.send(T, scale, prices, key)
-        self._launch_label(how, axis, self.current, self._desk.given, self._desk.tables, own)
-        found = self.stream.fetch(self._desk.tables[: 2 * cells + k + 1])
-        N, L = found[: 2 * cells].reshape(2, a, b)
-        return Tables(N, L, found[2 * cells : -1], int(found[-1]))
+        self._update_buffer.send(T, scale, prices, key)
+        self._launch_label(how, axis, self.current, self._update_buffer.given, self._update_buffer.tables, own)
+        words = self.stream.fetch(self._update_buffer.tables[: 2 * cells + k + 1])  # N, L, counts, moved
+        N, L = words[: 2 * cells].reshape(2, a, b)
+        return Tables(N, L, words[2 * cells : -1], int(words[-1]))
 
     def _launch_label(
         self, how: How, axis: int, slot: int, given: tuple[Any, ...], tables: Array, own: bool = True
     ) -> None:
-        """Start an update of labels: `given` from the template on, as `accams.engine.cuda.labels` reads it."""
+        """Launch an update of labels; `given` are its arguments from the template to the turn."""
         sums = self._residual.sums(axis, slot)
         weighted = axis == 0 and own and self._residual.weights is not None
         weights = self._residual.weights if weighted else self._unused
@@ -300,8 +306,8 @@ class CudaState(State):
         k = shape[axis], shape[1 - axis]
         kind = {"row_weighted": weighted, "uniform_rows": self.uniform and how == "nearest"}
         kernel = label_kernel(how, k, axis, self._threads, **kind, heavy=sums.heavy)
-        blocks, side = self.engine.device.blocks(self.shape[axis], label_threads(k)), self.engine.sides[axis]
-        args = *sums, side.alone, side.order, weights, *given, self._slots.labels[axis], slot, tables
+        blocks, order = self.engine.device.blocks(self.shape[axis], label_threads(k)), self.engine.orders[axis]
+        args = *sums, order.alone, order.order, weights, *given, self._slots.labels[axis], slot, tables
         self.stream.launch(kernel, blocks, self._threads, label_bytes(k, self._threads), *args)
 
     # -- copies -----------------------------------------------------------------------------------------------
@@ -314,32 +320,29 @@ class CudaState(State):
         self._run_planned()
         return list(self.stream.fetch(self._slots.labels[axis][lo:hi]))
 
-    def _some_sums(self, axis: int, positions: NDArray[np.int64] | None) -> Sums:
-        """The sums of some rows (columns), or of all, by the current stencil's clusters of the other axis."""
+    def _some_sums(self, axis: int, positions: NDArray[np.int64] | None) -> SumPair:
+        """Return the sums of some rows (columns), or of all, by the current stencil's clusters of the other axis."""
         assert self.current is not None
         self._settle()
         self._residual.send_weights(self.row_weights)
         return self._residual.fetch_sums(axis, self._residual.sums(axis, self.current), positions)
 
-    def _cells_there(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, ...]:
-        """Cells on the device, and room for predictions; the same ones are asked for sweep after sweep."""
-        known = next((each for each in self._cells if each[0] is rows and each[1] is cols), None)
+    def _uploaded_cells(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, ...]:
+        """Return cells on the device and an array for predictions, cached since every sweep predicts the same cells."""
+        known = next((cells for cells in self._cells if cells[0] is rows and cells[1] is cols), None)
         if known is None:
-            there = self.stream.upload(rows), self.stream.upload(cols), self.stream.zeros(len(rows), np.int64)
-            known = rows, cols, there
-        self._cells = [known, *(each for each in self._cells[:3] if each is not known)]
+            uploaded = self.stream.upload(rows), self.stream.upload(cols), self.stream.zeros(len(rows), np.int64)
+            known = rows, cols, uploaded
+        self._cells = [known, *(cells for cells in self._cells[:3] if cells is not known)]
         return known[2]
 
-    # -- what is done on the CPU ------------------------------------------------------------------------------
+    # -- on the CPU --------------------------------------------------------------------------------------------
 
     def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        """The sums by any labels of the other axis, as arrays of the CPU."""
+        """Write n and l of every row (column) by any labels of the other axis."""
         self._settle()
         self._residual.send_weights(self.row_weights)
         n[:], l[:] = self._residual.sums_by(axis, labels, n.shape[1])
-
-    def _shift(self, stencil: int, sign: int) -> None:
-        raise NotImplementedError("stencils are taken out and put back on the device")
 
     def _squares(self) -> NDArray[np.float64]:
         self._settle()
@@ -350,23 +353,11 @@ class CudaState(State):
         return self._residual.copy(axis)
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        order, cost = self._order(axis), np.zeros((self.shape[axis], V.shape[1]))
-        args = order.starts, order.index, self._copied_residual(axis), order.weights, V, V * V, cost
-        self.engine.threads.run(sparse.table_costs, order.ranges, *args)
-        return cost
+        return self._order(axis).table_costs(self._copied_residual(axis), V, self.engine.threads)
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        order, resid = self._order(axis), self._copied_residual(axis)
-        out = np.zeros((len(positions), self.shape[1 - axis]))
-        for line, position in zip(out, positions, strict=True):
-            sparse.spread(position, order.starts, order.index, resid, line)
-        return np.ascontiguousarray(out.T)
+        return self._order(axis).lines(self._copied_residual(axis), positions, self.shape[1 - axis])
 
-    def _order(self, axis: int) -> Order:
-        """One order of the observations, as CPU kernels take it."""
-        obs, grid = self.engine.observations, self.engine.grid
-        weights = None if obs.stored_weights is None else grid.weight_ticks(obs)
-        if weights is not None and axis == 1:
-            weights = to_column_order(obs, weights, self.engine.threads)
-        starts, index = ((obs.row_starts, obs.cols), (obs.col_starts, obs.rows))[axis]
-        return Order(starts, index, weights, self.engine.threads.split(starts))
+    def _order(self, axis: int) -> MemoryOrder:
+        """Return one order of the observations for CPU kernels."""
+        return memory_orders(self.engine.observations, self.engine.grid, self.engine.threads)[axis]

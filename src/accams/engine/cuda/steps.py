@@ -1,7 +1,7 @@
-"""What happens beside passes, on the device so that nobody waits for Python: drawing templates and weights of clusters.
+"""Steps between passes, on the device so that it need not wait for Python: templates and weights of clusters.
 
-The numbers are those of `accams.kernels.sample`: the same functions, compiled for the device. Kernels of one block
-work on what belongs to one stencil; the others use as many threads as there are.
+Random numbers are those of `accams.kernels.sample`: the same functions, compiled for the device. Kernels of one block
+work on one stencil; the others use all threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accams.engine.cuda.layout import NOBODY, WARP
 from accams.kernels import sample
 from accams.kernels.sparse import LOW_BITS, LOW_MASK
 
-MOST_THREADS = 128  # of a kernel of one block
+MOST_THREADS = 128  # of a single block
 
 normal = on_device(sample.normal, uniform=uniform)
 gamma = on_device(sample.gamma, mixed=mixed, uniform=uniform)
@@ -40,7 +40,7 @@ def remember(rows, cols, T, slot, old):
 
 @part
 def draw_weights(counts, slot, axis, k, numbers, keys, line, turn, prices):
-    """Log weights of the clusters of one axis, given how many have each label."""
+    """Draw the log weights of the clusters of one axis, given the sizes of the clusters."""
     concentration = numbers[line, CONCENTRATION + axis]
     key0, key1 = keys[line, turn, WEIGHTS], keys[line, turn, WEIGHTS + 1]
     for a in range(cuda.threadIdx.x, k, cuda.blockDim.x):
@@ -49,7 +49,7 @@ def draw_weights(counts, slot, axis, k, numbers, keys, line, turn, prices):
 
 @kernel
 def first_step(counts, slot, axis, k, numbers, keys, line, prices, moved):
-    """Before the first update of a visit: the weights of the clusters it is about. One block."""
+    """Draw the weights of clusters before the first update of a visit. One block."""
     draw_weights(counts, slot, axis, k, numbers, keys, line, 0, prices)
     if cuda.threadIdx.x < 2:
         moved[line, cuda.threadIdx.x] = 0
@@ -58,9 +58,10 @@ def first_step(counts, slot, axis, k, numbers, keys, line, prices, moved):
 @kernel
 def next_step(tables, k_rows, k_cols, axis, T, counts, slot, limit, numbers, keys, line, turn, next_axis, prices, moved,
               gain):  # fmt: skip
-    """After an update: the template given the tables, which are then empty, and weights for the next (unless -1).
+    """Draw the template after an update, reset the tables, and draw weights for the next update (unless -1).
 
-    How many labels have changed is added up, and what the template takes off the squared error told. One block.
+    Counts the labels that have changed, and writes the template's reduction of the squared error. One block: its
+    phases are ordered by `syncthreads`, and the gain is summed by one thread in a fixed order, since it is a float.
     """
     parts = cuda.shared.array(MOST_THREADS, float64)
     thread, cells = cuda.threadIdx.x, k_rows * k_cols
@@ -92,7 +93,7 @@ def next_step(tables, k_rows, k_cols, axis, T, counts, slot, limit, numbers, key
 
 @kernel
 def predict(rows, cols, row_labels, col_labels, T, n, out):
-    """The first n stencils together at these cells, in ticks."""
+    """Sum the first n stencils at these cells, in ticks."""
     for p in range(cuda.grid(1), rows.size, cuda.gridsize(1)):
         total = np.int64(0)
         for l in range(n):
@@ -110,14 +111,18 @@ def zero(table):
 
 @kernel
 def joined(parts, out):
-    """The two parts of squares together."""
+    """Join the high and low parts of squares into floats."""
     for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
         out[i] = float(parts[i, 0]) * 2.0**LOW_BITS + float(parts[i, 1])
 
 
 @cache
 def squares_kernel(weighted: bool) -> Any:
-    """Adds to out[i] the (weighted) squared residuals of row i in slices [lo, hi), in two parts as the CPU does."""
+    """Return a kernel that adds to out[i] the (weighted) squared residuals of row i in slices [lo, hi).
+
+    A square has up to 62 bits, so its high and low bits are summed apart lest they overflow, as on the CPU.
+    The pieces of a row meet in `out` by atomics: these are integers, so their order does not matter.
+    """
 
     @kernel
     def squares(slice_starts, owners, lengths, first, lo, hi, resid, weights, out):
@@ -139,7 +144,7 @@ def squares_kernel(weighted: bool) -> Any:
 
 @cache
 def effects_kernel(dense: bool, own: bool) -> Any:
-    """Subtracts change[i] from the residuals of every row i in slices [lo, hi), or unless `own` that of partners."""
+    """Return a kernel that subtracts each row's own change (or its partners') from residuals in slices [lo, hi)."""
 
     @kernel
     def shift_effects(slice_starts, owners, lengths, first, lo, hi, places, tiles, tile, index, resid, change):
@@ -147,12 +152,12 @@ def effects_kernel(dense: bool, own: bool) -> Any:
             place, base = slice_starts[lane // WARP] - first + lane % WARP, np.int64(tiles[lane // WARP]) * tile
             for e in range(lengths[lane]):
                 if own:
-                    who = np.int64(owners[lane])
+                    position = np.int64(owners[lane])
                 elif dense:
-                    who = base + places[lane] + e
+                    position = base + places[lane] + e
                 else:
-                    who = base + np.int64(index[place])
-                resid[place] -= change[who]
+                    position = base + np.int64(index[place])
+                resid[place] -= change[position]
                 place += WARP
 
     return shift_effects

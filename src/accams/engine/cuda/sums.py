@@ -1,7 +1,7 @@
-"""Sums over the residual as passes leave them on a GPU, piece by piece, and what is made of them.
+"""Sums over the residual on a GPU, piece by piece as passes write them, and added up per row.
 
-Most rows (here: rows or columns) are one piece: their sums are used as they are. Those of the others, which were cut,
-are added up first.
+Most rows (here: rows or columns) are a single piece, whose sums are used in place. Those of rows that were cut are
+added up first.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from numba import cuda, int64
 
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.jit import kernel, part
-from accams.engine.cuda.layout import NOBODY, Layout
+from accams.engine.cuda.layout import NOBODY, SliceLayout
 from accams.kernels.sparse import HALF
 
 
-class Sums(NamedTuple):
+class PieceSums(NamedTuple):
     """Sums of one axis by k clusters of the other.
 
     Attributes
     ----------
     parts : array
-        (1, k, thread): count and sum of a piece in one word; or (2, k, thread), its weight and its sum.
+        (1, k, lane): count and sum of a piece in one word; or (2, k, lane), its weight and its sum. Lanes are last,
+        so that the threads of a warp write neighbouring words.
     n, l : arrays
-        (k, row): of rows that were cut, in the order of the layout.
+        (k, row): sums of rows that were cut, in the order of the layout.
     """
 
     parts: Array
@@ -34,8 +35,8 @@ class Sums(NamedTuple):
     l: Array
 
     @classmethod
-    def empty(cls, layout: Layout, k: int, heavy: bool, stream: Stream) -> Sums:
-        """Room for the sums of an axis; `heavy`: with weights."""
+    def empty(cls, layout: SliceLayout, k: int, heavy: bool, stream: Stream) -> PieceSums:
+        """Allocate the sums of an axis; `heavy`: with weights."""
         n_cut = len(layout.order) - len(layout.alone)
         n, l = stream.zeros((k, n_cut), np.int64), stream.zeros((k, n_cut), np.int64)
         return cls(stream.zeros((2 if heavy else 1, k, len(layout.owners)), np.int64), n, l)
@@ -47,31 +48,36 @@ class Sums(NamedTuple):
 
     @property
     def k(self) -> int:
-        """Clusters of the other axis."""
+        """Number of clusters of the other axis."""
         return int(self.parts.shape[1])
 
 
 @part
 def unpacked(word):
-    """Count and sum."""
+    """Split a word into count (the upper 20 bits) and sum (the lower 44, signed).
+
+    A piece has at most 512 residuals of 32 bits, so |sum| < 2**43; adding HALF undoes the borrow of a negative sum.
+    """
     count = (word + HALF) >> 44
     return count, word - (count << 44)
 
 
-def threads_per_row(layout: Layout, most: int) -> int:
-    """Threads that add up the pieces of a row: a power of two, not more than it has pieces on average."""
+def threads_per_row(layout: SliceLayout, most: int) -> int:
+    """Return the threads per row for adding up pieces: a power of two, at most the mean number of pieces."""
     pieces = len(layout.cut_lanes) // max(1, len(layout.cut_starts) - 1)
     return min(32, most, 1 << max(0, pieces.bit_length() - 1))
 
 
 @cache
 def add_up_kernel(threads: int, together: int, heavy: bool) -> Any:
-    """Adds up the sums of rows that were cut: `together` threads for each row, in blocks of so many `threads`; and
-    blocks in the grid's other direction for every cluster."""
+    """Return a kernel that adds up the pieces of rows that were cut.
+
+    `together` threads per row, in blocks of `threads`; the grid's second dimension is the cluster.
+    """
 
     @part
     def piece(lanes, parts, b, p, last):
-        """Mass and sum of a piece, or nothing beyond the last."""
+        """Return mass and sum of a piece, or zeros beyond the last."""
         if p >= last:
             return np.int64(0), np.int64(0)
         lane = np.int64(lanes[p])
@@ -84,11 +90,11 @@ def add_up_kernel(threads: int, together: int, heavy: bool) -> Any:
         masses = cuda.shared.array(threads, int64)
         totals = cuda.shared.array(threads, int64)
         me, b = cuda.threadIdx.x, cuda.blockIdx.y
-        mine, row = me % together, cuda.blockIdx.x * (threads // together) + me // together
+        rank, row = me % together, cuda.blockIdx.x * (threads // together) + me // together
         mass, total = np.int64(0), np.int64(0)
         if row < n.shape[1]:
             last = starts[row + 1]
-            for p in range(starts[row] + mine, last, 4 * together):  # four at once: none waits for another
+            for p in range(starts[row] + rank, last, 4 * together):  # four independent loads in flight
                 m0, t0 = piece(lanes, parts, b, p, last)
                 m1, t1 = piece(lanes, parts, b, p + together, last)
                 m2, t2 = piece(lanes, parts, b, p + 2 * together, last)
@@ -96,14 +102,14 @@ def add_up_kernel(threads: int, together: int, heavy: bool) -> Any:
                 mass += m0 + m1 + m2 + m3
                 total += t0 + t1 + t2 + t3
         masses[me], totals[me] = mass, total
-        half = together // 2
+        half = together // 2  # tree reduction within the threads of a row
         while half:
             cuda.syncthreads()
-            if mine < half:
+            if rank < half:
                 masses[me] += masses[me + half]
                 totals[me] += totals[me + half]
             half //= 2
-        if row < n.shape[1] and mine == 0:
+        if row < n.shape[1] and rank == 0:
             n[b, row], l[b, row] = masses[me], totals[me]
 
     return add_up
@@ -111,7 +117,7 @@ def add_up_kernel(threads: int, together: int, heavy: bool) -> Any:
 
 @kernel
 def take(rows, spots, alone, parts, n, l, out_n, out_l):
-    """The sums of some rows, a line for each."""
+    """Copy the sums of some rows, a line for each."""
     k = parts.shape[1]
     for c in range(cuda.grid(1), rows.size * k, cuda.gridsize(1)):
         b, spot = c % k, spots[rows[c // k]]

@@ -1,4 +1,4 @@
-"""A Ray cluster as this engine uses it: groups of workers that are asked all together, and replaced when they die."""
+"""A Ray cluster: groups of workers that serve requests together and are replaced when they die."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from accams.engine.ray.pieces import Load, Whole
-from accams.engine.ray.worker import Answer, News, Worker
+from accams.engine.ray.shards import Load, MatrixInfo
+from accams.engine.ray.worker import Event, Reply, Worker
 from accams.errors import InputError
 
 log = logging.getLogger("accams.ray")
-SMALL = 1 << 16  # bytes that are sent along with a call; more is shared through the object store
-TRIES = 5  # workers that may die one after another before they have answered
-PATIENCE = 20.0  # seconds that a new worker waits for a core of its own
+SMALL = 1 << 16  # bytes of an array sent with a call; larger ones go through the object store
+TRIES = 5  # workers that may die in a row before one has replied
+PATIENCE = 20.0  # seconds to wait for a core for a new worker
 
 
 def connect() -> Cluster:
-    """The cluster that this process is connected to, the one that RAY_ADDRESS names, or one of this machine alone."""
+    """Return the connected cluster, the one named by RAY_ADDRESS, or a new one on this machine alone."""
     ray = _library()
     if ray.is_initialized():
         return Cluster(ray, started=False)
@@ -37,7 +37,7 @@ def connect() -> Cluster:
 
 
 def join(address: str) -> None:
-    """Connect to a cluster that is running."""
+    """Connect to a running cluster."""
     _start(_library(), address=address)
 
 
@@ -51,60 +51,60 @@ def _library() -> Any:
 
 def _start(ray: Any, **how: Any) -> None:
     where = how["address"]
-    what = "Ray could not be started" if where == "local" else f"there is no Ray cluster at {where}"
+    problem = "Ray could not be started" if where == "local" else f"there is no Ray cluster at {where}"
     try:
         _knock(where)
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **how)
     except Exception as error:
         if any("authentication token" in line.lower() for line in format_exception(error)):
             raise InputError(
-                f"the Ray cluster at {where} asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN where "
-                "~/.ray/auth_token is not the one of the cluster"
+                f"the Ray cluster at {where} asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN if "
+                "~/.ray/auth_token does not hold the token of the cluster"
             ) from None
-        raise InputError(f"{what} ({_line(error)}): start one with ray start --head, or use engine='cpu'") from None
+        raise InputError(f"{problem} ({_line(error)}): start one with ray start --head, or use engine='cpu'") from None
 
 
 def _knock(address: str) -> None:
-    """See whether anybody is there: Ray itself would try for minutes."""
+    """Fail fast if the cluster is unreachable; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         create_connection((host, int(port)), timeout=5.0).close()
 
 
 class Cluster:
-    """What there is of machines and cores."""
+    """Machines and cores of a cluster."""
 
     def __init__(self, ray: Any, *, started: bool) -> None:
         self._ray, self._started = ray, started
-        self.cores = [int(each["Resources"]["CPU"]) for each in _machines(ray)]  # of each machine that has some
+        self.cores = [int(node["Resources"]["CPU"]) for node in _machines(ray)]  # per machine that has any
 
     def kept(self, load: tuple[Load, Load]) -> Any:
-        """The same, where every group can have it."""
+        """Put a loader into the object store, for every group to use."""
         return self._ray.put(load)
 
-    def group(self, loads: Sequence[Any], whole: Whole, cpus: float) -> Group:
-        """Workers, each with so many cores (or such a share of one)."""
-        return Group(self._ray, loads, whole, cpus)
+    def group(self, loads: Sequence[Any], matrix: MatrixInfo, cpus: float) -> WorkerGroup:
+        """Start workers with so many cores each (or such a fraction of one)."""
+        return WorkerGroup(self._ray, loads, matrix, cpus)
 
-    def check_room(self, groups: Sequence[Group], need: int) -> None:
-        """Refuse a fit whose workers need more memory, each so many bytes, than a machine has that they are on."""
+    def check_room(self, groups: Sequence[WorkerGroup], need: int) -> None:
+        """Raise if the workers on some machine, `need` bytes each, exceed its memory."""
         homes = Counter(home for group in groups for home in group.homes)
         for node in self._ray.nodes():
-            there, wanted = node["Resources"].get("memory", float("inf")), need * homes[node["NodeID"]]
-            if wanted > there:
+            available, wanted = node["Resources"].get("memory", float("inf")), need * homes[node["NodeID"]]
+            if wanted > available:
                 raise InputError(
-                    f"the workers on {node['NodeManagerHostname']} need about {wanted / 1e9:.2g} GB for this fit, and "
-                    f"Ray has {there / 1e9:.2g} GB for them: use more machines (and n_shards), or fewer chains"
+                    f"the workers on {node['NodeManagerHostname']} need about {wanted / 1e9:.2g} GB for this fit, but "
+                    f"Ray has only {available / 1e9:.2g} GB for them: use more machines (and n_shards), or fewer chains"
                 )
 
     def each(self, kind: type, given: tuple[Any, ...], tasks: Sequence[Any]) -> Iterator[Any]:
-        """What ``kind(*given).do(task)`` gives for every task, in any order; Ray does those again that are lost.
+        """Yield ``kind(*given).do(task)`` for every task, in any order; Ray repeats tasks that are lost.
 
-        There is one such object for each core.
+        There is one such object per core.
         """
         ray, again = self._ray, {"max_restarts": TRIES, "max_task_retries": TRIES, "scheduling_strategy": "SPREAD"}
-        made = ray.remote(kind).options(num_cpus=1, **again)
-        servers = [made.remote(*given) for _ in range(min(len(tasks), sum(self.cores)))]
+        actor = ray.remote(kind).options(num_cpus=1, **again)
+        servers = [actor.remote(*given) for _ in range(min(len(tasks), sum(self.cores)))]
         todo = iter(tasks)
         try:
             busy = {server.do.remote(task): server for server, task in zip(servers, todo, strict=False)}
@@ -130,11 +130,11 @@ class Cluster:
             self._ray.shutdown()
 
 
-class Group:
-    """Workers that hold all rows and all columns between them."""
+class WorkerGroup:
+    """Workers whose shards make up the whole matrix."""
 
-    def __init__(self, ray: Any, loads: Sequence[Any], whole: Whole, cpus: float) -> None:
-        self._ray, self._loads, self._whole, self._cpus = ray, loads, whole, cpus
+    def __init__(self, ray: Any, loads: Sequence[Any], matrix: MatrixInfo, cpus: float) -> None:
+        self._ray, self._loads, self._matrix, self._cpus = ray, loads, matrix, cpus
         self._lock, self.generation, self._workers = Lock(), [0] * len(loads), list[Any]()
         try:
             self._workers += [self._start(number, num_cpus=cpus) for number in range(len(loads))]
@@ -148,31 +148,32 @@ class Group:
         return len(self._workers)
 
     def ask(
-        self, chain: int, known: list[int], news: Sequence[News], story: Callable[[], list[News]], what: str, *args: Any
-    ) -> list[Answer]:
-        """The answers of all workers, in their order.
+        self, chain: int, known: list[int], events: Sequence[Event], replay: Callable[[], list[Event]], request: str,
+        *args: Any,
+    ) -> list[Reply]:  # fmt: skip
+        """Send events and a request to all workers, and return their replies in order.
 
-        A worker that is as the chain knows it (its generation is in `known`) hears the news; one that is new hears the
-        whole story.
+        A worker whose generation is in `known` gets the events; one that has been replaced since gets those of
+        `replay`, which bring it to the present state.
         """
-        told, calls = list[News](), dict[Any, int]()
+        replayed, calls = list[Event](), dict[Any, int]()
 
         def send(number: int) -> None:
             with self._lock:
                 worker, generation = self._workers[number], self.generation[number]
             fresh, known[number] = known[number] != generation, generation
-            if fresh and not told:
-                told.extend(story())
-            calls[worker.ask.remote(chain, told if fresh else news, what, *args)] = number
+            if fresh and not replayed:
+                replayed.extend(replay())
+            calls[worker.ask.remote(chain, replayed if fresh else events, request, *args)] = number
 
         for number in range(len(self)):
             send(number)
-        answers, lost = dict[int, Answer](), [0] * len(self)
+        replies, lost = dict[int, Reply](), [0] * len(self)
         while calls:
             call = self._ray.wait(list(calls), num_returns=1)[0][0]
             number = calls.pop(call)
             try:
-                answers[number] = self._ray.get(call)
+                replies[number] = self._ray.get(call)
             except self._ray.exceptions.RayTaskError as error:
                 raise _cause(error) from (None if isinstance(error.cause, InputError) else error)
             except self._ray.exceptions.RayError as error:
@@ -181,11 +182,11 @@ class Group:
                     raise _lost(number, lost[number], error) from error
                 self._replace(number, known[number], error)
                 send(number)
-        return [answers[number] for number in range(len(self))]
+        return [replies[number] for number in range(len(self))]
 
-    def shared(self, what: Any) -> Any:
-        """Something that all workers are to get: itself if it is small, else a reference to where it is shared."""
-        return self._ray.put(what) if isinstance(what, np.ndarray) and what.nbytes > SMALL else what
+    def shared(self, value: Any) -> Any:
+        """Return a value for all workers: itself if it is small, else a reference into the object store."""
+        return self._ray.put(value) if isinstance(value, np.ndarray) and value.nbytes > SMALL else value
 
     def close(self) -> None:
         """Stop all workers."""
@@ -194,24 +195,24 @@ class Group:
                 self._ray.kill(worker)
 
     def _start(self, number: int, **where: Any) -> Any:
-        """A worker; it gets cores (`num_cpus`), or a place (`scheduling_strategy`)."""
+        """Start a worker with cores (`num_cpus`) or at a place (`scheduling_strategy`)."""
         options = {"scheduling_strategy": "SPREAD", **where}
         return self._ray.remote(_Remote).options(**options).remote(
-            self._loads[number], self._whole, max(1, int(self._cpus))
+            self._loads[number], self._matrix, max(1, int(self._cpus))
         )  # fmt: skip
 
     def _await_all(self) -> None:
-        """Wait until every worker has found a place, and say so if that takes long."""
+        """Wait until every worker is placed, with a warning if that takes long."""
         waiting = [worker.ready.remote() for worker in self._workers]
         _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=PATIENCE)
         if waiting:
-            there = self._ray.available_resources().get("CPU", 0.0)
+            free = self._ray.available_resources().get("CPU", 0.0)
             need = f"{len(waiting)} workers with {self._cpus:g} cores each"
-            log.warning("waiting for room in the cluster for %s (%g cores are free): see n_threads", need, there)
+            log.warning("waiting for room in the cluster for %s (%g cores are free): see n_threads", need, free)
             self._ray.wait(waiting, num_returns=len(waiting))
 
     def _home(self, number: int) -> str:
-        """The machine of a worker; one that dies before it has answered is replaced."""
+        """Return the machine of a worker, which is replaced if it dies before it replies."""
         for turn in range(TRIES + 1):
             try:
                 return str(self._ray.get(self._workers[number].ready.remote()))
@@ -222,22 +223,22 @@ class Group:
         raise AssertionError
 
     def _replace(self, number: int, generation: int, error: Exception) -> None:
-        """Start a worker anew, unless another chain has done so; where no core comes free for it, it shares some."""
+        """Replace a worker, unless another chain has done so; if no core becomes free for it, it shares some."""
         with self._lock:
             if self.generation[number] != generation:
                 return
-            log.warning("worker %d of the cluster is lost (%s): its part is made anew", number, _line(error))
+            log.warning("worker %d of the cluster is lost (%s): its shard is rebuilt", number, _line(error))
             self._ray.kill(self._workers[number])
             worker = self._start(number, num_cpus=self._cpus)
             if not self._ray.wait([worker.ready.remote()], timeout=PATIENCE)[0]:
-                log.warning("no core has come free for worker %d: it shares those of others", number)
+                log.warning("no core has become free for worker %d: it shares those of others", number)
                 self._ray.kill(worker)
                 worker = self._start(number, num_cpus=0, scheduling_strategy=self._beside(number))
             self._workers[number] = worker
             self.generation[number] += 1
 
     def _beside(self, number: int) -> Any:
-        """A machine with cores, another one for each worker if there are several."""
+        """Choose a machine with cores, a different one per worker if there are several."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         machines = _machines(self._ray)
@@ -245,16 +246,16 @@ class Group:
 
 
 class NotInstalledError(InputError):
-    """A machine of the cluster has no accams."""
+    """Raised when a machine of the cluster has no accams."""
 
 
 def _machines(ray: Any) -> list[dict[str, Any]]:
-    """Those that have cores."""
-    return [each for each in ray.nodes() if each["Alive"] and each["Resources"].get("CPU", 0) >= 1]
+    """Return the nodes that have cores."""
+    return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
 
 def _lost(number: int, times: int, error: Exception) -> InputError:
-    """What to say of a worker that dies again and again."""
+    """Return the error for a worker that has died repeatedly."""
     if "failed to import" in str(error) or "No module named 'accams'" in str(error):
         return NotInstalledError(
             "a machine of the cluster cannot import accams: install the same version on all of them"
@@ -266,28 +267,28 @@ def _lost(number: int, times: int, error: Exception) -> InputError:
 
 
 def _cause(error: Any) -> Exception:
-    """What a worker's work has failed with."""
+    """Return the exception that was raised in a worker."""
     return error.cause if isinstance(error.cause, Exception) else error
 
 
 class _Remote(Worker):
-    """A worker in a process of the cluster."""
+    """Worker in a process of the cluster."""
 
-    def __init__(self, load: tuple[Load, Load], whole: Whole, n_threads: int) -> None:
+    def __init__(self, load: tuple[Load, Load], matrix: MatrixInfo, n_threads: int) -> None:
         import ray
 
-        def fetch(what: Any) -> Any:
-            return np.array(ray.get(what)) if isinstance(what, ray.ObjectRef) else what
+        def fetch(value: Any) -> Any:
+            return np.array(ray.get(value)) if isinstance(value, ray.ObjectRef) else value
 
-        super().__init__(load, whole, n_threads, fetch)
+        super().__init__(load, matrix, n_threads, fetch)
 
     def ready(self) -> str:
-        """The machine on which it has found a place."""
+        """Return the machine on which it was placed."""
         import ray
 
         return str(ray.get_runtime_context().get_node_id())
 
 
 def _line(error: Exception) -> str:
-    """The first line of what an error says."""
+    """Return the first line of an error message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

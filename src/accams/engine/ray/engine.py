@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from accams.data.memory import memory_estimate
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.grid import Grid
-from accams.engine.ray.cluster import Cluster, Group, connect
-from accams.engine.ray.pieces import Whole, cuts, loaders
+from accams.engine.memory import memory_estimate
+from accams.engine.ray.cluster import Cluster, WorkerGroup, connect
+from accams.engine.ray.shards import MatrixInfo, cuts, loaders
 from accams.engine.ray.state import RayState
 from accams.errors import InputError
 from accams.threads import Threads
 
 
 class RayEngine(Engine):
-    """Observations with missing cells, cut into shards, each of which a worker of the cluster has.
+    """Observations with missing cells, cut into shards, one for each worker of a group.
 
-    A shard is some rows and some columns, with about as many ratings as any other. Chains are spread over groups of
-    workers, as many as there are cores for.
+    A shard is some rows and some columns, with about as many ratings as any other. Chains are spread over as many
+    groups of workers as there are cores for.
 
     Parameters
     ----------
     n_shards : int or None
-        None: one for each machine of the cluster.
+        None: one per machine of the cluster.
     n_cpus : int or None
-        Cores of all workers together; None: all that the cluster has.
+        Cores of all workers together; None: all cores of the cluster.
     """
 
     name = "ray"
@@ -36,21 +36,22 @@ class RayEngine(Engine):
         cluster: Cluster | None = None,
     ) -> None:  # fmt: skip
         super().__init__(observations, grid, threads)
-        obs, self._groups, self._made = observations, list[Group](), -1
+        obs, self._groups, self._last_chain = observations, list[WorkerGroup](), -1
         self._cluster = cluster or connect()
         try:
             cores = self._cluster.cores or [1]
             shards = n_shards or min(len(cores), *obs.shape)
             if shards > min(obs.shape):
-                raise InputError(f"n_shards={shards} is more than there are rows or columns: {min(obs.shape)} at most")
+                raise InputError(
+                    f"n_shards={shards} is more than there are rows or columns: use {min(obs.shape)} at most"
+                )
             n_groups = max(1, min(n_chains, (n_cpus or sum(cores)) // shards))
-            uniform = obs.is_complete and obs.stored_weights is None
-            whole = Whole(obs.shape, grid, self.row_step, obs.weight_step, uniform)
+            matrix = MatrixInfo(obs.shape, grid, obs.weight_step, self.uniform)
             ranges = cuts(obs.row_starts, shards), cuts(obs.col_starts, shards)
             loads = [self._cluster.kept(load) for load in loaders(obs, ranges)]
             cpus = cores_each(cores, shards * n_groups, n_cpus)
             for _ in range(n_groups):
-                self._groups.append(self._cluster.group(loads, whole, cpus))
+                self._groups.append(self._cluster.group(loads, matrix, cpus))
             weighted, chains = obs.stored_weights is not None, -(-n_chains // n_groups)
             need = memory_estimate(
                 obs.shape, obs.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=chains, weights=weighted,
@@ -62,9 +63,9 @@ class RayEngine(Engine):
             raise
 
     def new_state(self, chain: int = 0) -> RayState:
-        """A state whose residual is the data less the offset."""
-        self._made += 1
-        return RayState(self, self._made, self._groups[chain % len(self._groups)])
+        """Return a state whose residual is the data less the offset."""
+        self._last_chain += 1  # workers know chains by these numbers; `chain` may come again
+        return RayState(self, self._last_chain, self._groups[chain % len(self._groups)])
 
     def close(self) -> None:
         """Stop the workers, and Ray if it was started here."""
@@ -77,16 +78,16 @@ class RayEngine(Engine):
 
 
 def cores_each(machines: list[int], workers: int, most: int | None = None) -> float:
-    """Cores for each of so many workers, so that all of them find a place on machines with so many cores.
+    """Return the cores for each worker such that all of them fit on machines with so many cores.
 
-    A share of one where there are fewer cores than workers. `most` bounds those of all together; if it is more than
-    there are, the cluster is expected to grow.
+    A fraction where there are fewer cores than workers. `most` bounds the cores of all workers together; if it exceeds
+    those of the machines, the cluster is expected to grow.
     """
-    there = sum(machines)
-    if most is not None and most > there:
+    available = sum(machines)
+    if most is not None and most > available:
         return most // workers or 1 / -(-workers // most)
-    total = there if most is None else most
+    total = available if most is None else most
     for cores in range(total // workers, 0, -1):
-        if sum(each // cores for each in machines) >= workers:
+        if sum(machine // cores for machine in machines) >= workers:
             return cores
     return 1 / -(-workers // total)

@@ -1,5 +1,7 @@
-"""What visits of the blocked sampler are told and what they tell, a line for each, so that kernels need no arguments
-that differ from sweep to sweep."""
+"""I/O buffers of visits of the blocked sampler, a line for each.
+
+Kernels read a line of them instead of arguments that differ between sweeps, so their launches can be recorded.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +18,24 @@ N_NUMBERS, N_KEYS = 5, 6
 
 
 class Planned(NamedTuple):
-    """A visit that is on the sheet: its slot, its line, and the axis of each update."""
+    """A visit in the buffers: its slot, its line, and the axis of each update."""
 
     slot: int
     line: int
     axes: tuple[int, ...]
 
 
-class Sheet:
-    """Numbers and keys of random numbers that were sent, and what came out.
+class VisitBuffer:
+    """Numbers and random keys of visits, and their results.
 
     Attributes
     ----------
     numbers : array
         (line, N_NUMBERS): kappa, spread, precision, concentration of row and column labels.
     keys : array
-        (line, update, N_KEYS): for weights of clusters, labels and template.
+        (line, update, N_KEYS): of weights of clusters, labels and template.
     moved, gain : arrays
-        Of each line: row and column labels that changed, and what the template takes off the squared error.
+        Results of each line: row and column labels that changed, and the reduction of the squared error.
     n_lines, n_updates : int
     """
 
@@ -48,19 +50,19 @@ class Sheet:
 
     @property
     def given(self) -> tuple[Array, Array]:
-        """What kernels read."""
+        """Arrays that kernels read."""
         return self.numbers, self.keys
 
     def write(self, line: int, rule: BlockedVisit) -> None:
-        """Take note of a visit; `send` is to follow."""
+        """Write a visit to host memory; `send` must follow."""
         self._numbers[line] = rule.kappa, rule.spread, rule.precision, *rule.concentration
-        self._keys[line, : len(rule.updates)] = [(*each.weights, *each.labels, *each.template) for each in rule.updates]
+        self._keys[line, : len(rule.updates)] = [(*u.weights, *u.labels, *u.template) for u in rule.updates]
 
     def send(self, lo: int, hi: int) -> None:
-        """Send lines lo .. hi."""
+        """Send lines lo .. hi to the device."""
         self.stream.send(self._numbers[lo:hi], self.numbers[lo:hi])
         self.stream.send(self._keys[lo:hi], self.keys[lo:hi])
 
-    def told(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Labels that changed, and gains, of all lines."""
+    def results(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Wait for all visits; return the labels that changed and the gains of all lines."""
         return self.stream.fetch(self.moved), self.stream.fetch(self.gain)

@@ -1,0 +1,153 @@
+"""Passes over the data of one chain: sums by cluster, and the labels and block tables that follow from them.
+
+Axis 0 is rows and axis 1 is columns. "Rows" stands for rows or columns, whichever axis a method is called with.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.engine.grid import Grid
+from accams.engine.kmeans import Init
+from accams.engine.rules import Blocked, Effects, Nearest
+from accams.engine.tables import SumPair, Table, Tables
+from accams.kernels import sample
+from accams.model.stencils import Labels
+from accams.threads import Range, Threads
+
+Random = np.random.Generator
+
+
+class Data:
+    """Data that passes run over.
+
+    Attributes
+    ----------
+    shape : (int, int)
+    uniform : bool
+        Whether every cell is observed with the same weight, so that all rows have the same sums of weights.
+    grid : Grid
+    threads : Threads
+    """
+
+    def __init__(self, shape: tuple[int, int], uniform: bool, grid: Grid, threads: Threads) -> None:
+        self.shape, self.uniform, self.grid, self.threads = shape, uniform, grid, threads
+
+
+class Passes(ABC):
+    """Passes over the data, given the labels of the current stencil.
+
+    Attributes
+    ----------
+    k : (int, int)
+        Row and column clusters of the current stencil.
+    row_weights : array or None
+        Precision of each row in steps, where rows have noise of their own.
+    effects : list of array or None
+        Continuous effects of rows and of columns, in ticks.
+    first : (int, int)
+        Position of the first row and column in the matrix; not zero in a shard.
+    """
+
+    first = (0, 0)
+
+    def __init__(self, engine: Data) -> None:
+        self.engine = engine
+        self.shape, self.uniform = engine.shape, engine.uniform
+        self.k = (0, 0)
+        self.row_weights: NDArray[np.int32] | None = None
+        self.effects: list[NDArray[np.int32] | None] = [None, None]
+        self._known_squares: NDArray[np.float64] | None = None
+
+    @property
+    @abstractmethod
+    def labels(self) -> Sequence[Labels]:
+        """Row and column labels of the current stencil."""
+
+    @abstractmethod
+    def set_labels(self, axis: int, labels: Labels) -> None:
+        """Replace the current stencil's labels of an axis."""
+
+    @abstractmethod
+    def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
+        """Choose new labels by a rule and return their tables; empty clusters stay empty."""
+
+    @abstractmethod
+    def tables(self, axis: int) -> Tables:
+        """Return the block tables of the present labels, with a pass along this axis if needed."""
+
+    @abstractmethod
+    def sums(self, axis: int) -> SumPair:
+        """Return n and l of every row by the clusters of the other axis."""
+
+    @abstractmethod
+    def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        """Write n and l of every row by any labels of the other axis."""
+
+    @abstractmethod
+    def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
+        """Return labels by k-means on the sums over the clusters of the other axis."""
+
+    @abstractmethod
+    def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return cost[i, a], the squared distance of row i to centre V[:, a] over observed cells, less a constant."""
+
+    @abstractmethod
+    def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the residuals of these rows as columns of a table, 0 where nothing is observed."""
+
+    @abstractmethod
+    def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
+        """Replace the weights of rows, in steps."""
+
+    @abstractmethod
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        """Subtract the change of each row's effect from its residuals."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Pause: finish pending work or free buffers that can be rebuilt."""
+
+    @abstractmethod
+    def _squares(self) -> NDArray[np.float64]:
+        """Return terms, in a fixed order, of the sum of squared residuals in ticks."""
+
+    def row_squares(self) -> NDArray[np.float64]:
+        """Return `_squares`, computed again only after the residual has changed."""
+        if self._known_squares is None:
+            self._known_squares = self._squares()
+        return self._known_squares
+
+    def own_weights(self, axis: int) -> NDArray[np.int32] | None:
+        """Return the weights of an axis: those of rows, which sums of rows lack and sums of columns include."""
+        return self.row_weights if axis == 0 else None
+
+    def effect_changes(self, axis: int, rule: Effects) -> NDArray[np.int32]:
+        """Draw new effects and return their differences from the present ones."""
+        known = self.effects[axis]
+        old = np.zeros(self.shape[axis], np.int32) if known is None else known
+        n, l = np.zeros((2, self.shape[axis], 1), np.int64)
+        self.gather(axis, np.zeros(self.shape[1 - axis], np.uint8), n, l)
+        change, weights, limit = np.empty_like(old), self.own_weights(axis), self.engine.grid.limit
+        draw = rule.kappa, rule.tau, limit, *rule.key, self.first[axis]
+        self.engine.threads.run(sample.effects, self.row_ranges(axis), n, l, weights, old, *draw, change)
+        return change
+
+    def add_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        """Add to the effects of an axis, and subtract the change from the residual."""
+        known = self.effects[axis]
+        self.effects[axis] = change.copy() if known is None else known + change
+        self.shift_effects(axis, change)
+        self._residual_changed()
+
+    def row_ranges(self, axis: int) -> list[Range]:
+        """Return ranges for work that costs about the same for every row."""
+        return self.engine.threads.split_evenly(self.shape[axis], self.k[0] * self.k[1])
+
+    def _residual_changed(self) -> None:
+        """Discard what was computed from the residual."""
+        self._known_squares = None
