@@ -39,6 +39,7 @@ reference.write(HERE / "api")
 autosummary_generate = False
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
+toc_object_entries_show_parents = "hide"
 default_role = "literal"
 numpydoc_class_members_toctree = False
 numpydoc_attributes_as_param_list = False

@@ -1,7 +1,7 @@
 """bACCAMS: one chain of the sampler.
 
 A visit takes one stencil out of the residual, draws its labels and template, and puts it back; a sweep draws effects if
-there are any, visits all stencils, and then draws row precisions and variances (docs/architecture.md has the order).
+there are any, visits all stencils, and then draws row precisions and variances (docs/internals/decisions.md has the order).
 What is drawn from is in `accams.fit.conditionals`.
 """
 
