@@ -7,6 +7,8 @@ import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
@@ -73,10 +75,16 @@ html_theme_options = {
 html_sidebars = {"index": [], "quickstart": []}
 
 
-def escape_bars(app: object, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
+def escape_bars(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
     """Escape the bars of formulas such as ``|M|`` in docstrings, which would be substitutions otherwise."""
     lines[:] = [re.sub(r"(?<![\\`|])\|([^|`\s][^|`]*)\|", r"\\|\1\\|", line) for line in lines]
 
 
-def setup(app) -> None:  # noqa: ANN001
+def strip_last_blank(app: Sphinx, name: str, source: list[str]) -> None:
+    """Remove the blank line that ends the doctests of a page: doctest needs it, a reader does not."""
+    source[0] = re.sub(r"(?s)(```python\n>>> .*?)\n+```", r"\1\n```", source[0])
+
+
+def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", escape_bars, priority=900)
+    app.connect("source-read", strip_last_blank)

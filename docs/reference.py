@@ -88,14 +88,14 @@ def _module_page(module: str, kinds: dict[str, str]) -> str:
         names = [name for name, its_kind in kinds.items() if its_kind == kind]
         if names:
             parts += [_heading(kind, "-"), _block(".. autosummary::", [":nosignatures:", "", *names])]
-    pages = (_page_name(module, name, kinds) for name, kind in kinds.items() if kind != "Modules")
+    pages = [_page_name(module, name, kinds) for name, kind in kinds.items() if kind != "Modules"]
     parts.append(_toctree(pages, ":hidden:"))
     return _page(module, *parts)
 
 
 def _name_page(module: str, name: str, kind: str) -> str:
     options = [":members:", ":inherited-members: Exception, dict, list, tuple"] if kind == "Classes" else []
-    return _page(f"{module}.{name}", _block(f".. {DIRECTIVES[kind]}:: {module}.{name}", options))
+    return _page(name, _block(f".. {DIRECTIVES[kind]}:: {module}.{name}", options))
 
 
 def _page_name(module: str, name: str, kinds: dict[str, str]) -> str:
