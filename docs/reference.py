@@ -41,8 +41,12 @@ def public_names(module: ModuleType) -> list[str]:
 
 def named_tuples() -> list[str]:
     """Return the public classes that are named tuples, by the names under which they are defined."""
-    classes = (getattr(module, name) for module in map(importlib.import_module, MODULES) for name in public_names(module))
-    return [f"{cls.__module__}.{cls.__qualname__}" for cls in classes if inspect.isclass(cls) and issubclass(cls, tuple)]
+    classes = (
+        getattr(module, name) for module in map(importlib.import_module, MODULES) for name in public_names(module)
+    )
+    return [
+        f"{cls.__module__}.{cls.__qualname__}" for cls in classes if inspect.isclass(cls) and issubclass(cls, tuple)
+    ]
 
 
 def write(folder: Path) -> list[Path]:

@@ -19,16 +19,15 @@ EXAMPLES = sorted((DOCS / "examples").glob("plot_*.py"))
 @pytest.fixture(scope="module")
 def reference() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docs_reference", DOCS / "reference.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.mark.parametrize("module", [accams, metrics, theory], ids=lambda module: module.__name__)
-def test_every_public_name_has_a_page_that_is_linked(
-    reference: ModuleType, tmp_path: Path, module: ModuleType
-) -> None:
+def test_every_public_name_has_a_page_that_is_linked(reference: ModuleType, tmp_path: Path, module: ModuleType) -> None:
     reference.write(tmp_path)
     contents = (tmp_path / f"{module.__name__}.rst").read_text().split(".. toctree::")[1].split()
     for name in module.__all__:
