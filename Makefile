@@ -15,8 +15,8 @@ lint: .venv/dev
 	$(BIN)/ruff format --check src tests experiments
 	$(BIN)/mypy
 
-docs: .venv/dev
-	$(BIN)/mkdocs build --strict
+docs: .venv/docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs site
 
 .venv/demo: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo]'
@@ -26,8 +26,12 @@ docs: .venv/dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ .venv/demo
 
+.venv/docs: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 .venv:
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site build dist docs/api docs/auto_examples .pytest_cache .mypy_cache .ruff_cache .hypothesis

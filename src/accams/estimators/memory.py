@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from accams.data.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
+from accams.engine.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.fit.bayesian import FitPlan
