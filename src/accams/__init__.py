@@ -76,8 +76,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from accams import baselines, batch, data, metrics, report, theory
-    from accams.engine.memory import memory_estimate
     from accams.data.observations import Observations
+    from accams.engine.memory import memory_estimate
     from accams.errors import InputError, MissingDataError, ModelFileError
     from accams.estimators.accams import ACCAMS
     from accams.estimators.bayesian import BayesianACCAMS

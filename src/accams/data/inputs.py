@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.data.build import numbers
-from accams.data.columns import Columns, recognised
+from accams.data.columns import Columns, as_table, recognised
 from accams.data.ids import Index, example
 from accams.data.observations import Observations
 from accams.errors import InputError
@@ -60,7 +60,7 @@ def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[An
         rows, cols, _ = pairs.coo()
         return pairs.row_index.ids[rows], pairs.col_index.ids[cols]
     if is_frame(pairs):
-        table = table_of(pairs)
+        table = as_table(pairs)
         row, col = pair_columns(table.columns, names)
         return table.get_column(row).to_numpy(), table.get_column(col).to_numpy()
     if is_sparse(pairs):
@@ -100,7 +100,7 @@ def pair_names(X: Any, y: ArrayLike | None) -> NDArray[Any] | None:
     """The columns with row ids and column ids, where X is a table of pairs or of observations."""
     if not is_frame(X):
         return None
-    columns = table_of(X).columns
+    columns = as_table(X).columns
     if y is None and not recognised(columns):
         return None
     names = pair_columns(columns)
@@ -163,7 +163,7 @@ def known_positions(
 
 def ids_of_frame(frame: Any, name: str) -> NDArray[Any]:
     """Return the column of ids: the one called `name`, or the only one."""
-    table = table_of(frame)
+    table = as_table(frame)
     if name not in table.columns and len(table.columns) > 1:
         raise InputError(f"the table has no column {name!r}: pass the ids alone, or a table with that column")
     return np.asarray(table.get_column(name if name in table.columns else table.columns[0]).to_numpy())
@@ -181,17 +181,15 @@ def _from_pairs(X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Observ
     with _usable_ids():
         row_index, i = Index.of(rows, "row id")
         col_index, j = Index.of(cols, "column id")
-    with _referring_to_observations():
-        return Observations.from_coo(i, j, values, weights=weights, row_index=row_index, col_index=col_index)
+    return Observations.from_coo(i, j, values, weights=weights, row_index=row_index, col_index=col_index)
 
 
 def _from_frame(X: Any, sample_weight: ArrayLike | None) -> Observations:
-    table = table_of(X)
+    table = as_table(X)
     if recognised(table.columns):
         if sample_weight is not None:
             raise InputError("give the weights as a column: Observations.from_frame(table, weight='...')")
-        with _referring_to_observations():
-            return Observations.from_frame(X)
+        return Observations.from_frame(table)
     columns = [np.asarray(table.get_column(name).to_numpy()) for name in table.columns]
     for name, column in zip(table.columns, columns, strict=True):
         if column.dtype.kind not in "fiub":
@@ -210,31 +208,6 @@ def _usable_ids() -> Iterator[None]:
         yield
     except TypeError as error:  # unhashable: lists, dicts
         raise InputError(f"ids must be numbers, text, dates or the like ({error})") from None
-
-
-@contextmanager
-def _referring_to_observations() -> Iterator[None]:
-    """What an error message tells to pass is not a parameter of `fit`: say whose it is."""
-    try:
-        yield
-    except InputError as error:
-        if ": pass " not in str(error):
-            raise
-        raise InputError(f"{error} to Observations.from_frame, and fit what it returns") from None
-
-
-def table_of(X: Any) -> Any:
-    """X as a narwhals table."""
-    import narwhals.stable.v1 as nw
-    from narwhals.exceptions import DuplicateError
-
-    try:
-        return nw.from_native(X, eager_only=True)
-    except TypeError:
-        lazy = "; collect it first" if hasattr(X, "collect") else ""
-        raise InputError(f"{type(X).__name__} is not a DataFrame of pandas, polars or pyarrow{lazy}") from None
-    except DuplicateError as error:
-        raise InputError(f"column names must differ: {' '.join(str(error).split())}") from None
 
 
 def _array(X: Any) -> NDArray[Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from accams.engine.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
 from accams.data.observations import Observations
+from accams.engine.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
 from accams.errors import InputError
 from accams.fit.bayesian import FitPlan
 from accams.fit.calibrate import N_CHAINS, held_out_size
