@@ -1,4 +1,4 @@
-"""What is missing for a GPU is said in one sentence, with what to do."""
+"""Errors about a missing GPU are one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def broken(message: str) -> Any:
 
 @pytest.fixture
 def no_simulator(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """As on a computer without the simulator; what numba would say is given by the test."""
+    """Imitate a computer without the simulator; numba's answers are given by the test."""
     there = SimpleNamespace(MULTIPROCESSOR_COUNT=132, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=1 << 17)
     context = SimpleNamespace(get_memory_info=lambda: (1 << 30, 1 << 31))
     fake = SimpleNamespace(get_current_device=lambda: there, current_context=lambda: context)
@@ -39,7 +39,7 @@ def test_a_gpu(no_simulator: Any) -> None:
 
 
 def test_a_small_gpu(no_simulator: Any) -> None:
-    """One with 64 KB of shared memory has smaller blocks, in which labels of 32 clusters find room."""
+    """One with 64 KB of shared memory has smaller blocks, in which labels of 32 clusters fit."""
     no_simulator.get_current_device = lambda: SimpleNamespace(
         MULTIPROCESSOR_COUNT=40, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN=64 << 10
     )

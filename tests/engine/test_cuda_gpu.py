@@ -33,7 +33,7 @@ def data(shape: tuple[int, int], nnz: int) -> Observations:
 
 
 def state_of(obs: Observations, name: str, k: int, weighted: bool) -> Any:
-    """A state in which two stencils are, and a third has been begun."""
+    """Return a state with two stencils, in which a third has been begun."""
     rng = np.random.default_rng(7)
     state = make_engine(obs, name, 3, shapes=[(k, k)] * 3).new_state()
     labels = [[rng.integers(0, k, size).astype(np.uint8) for _ in range(2)] for size in obs.shape]
@@ -66,7 +66,7 @@ def labels_that_differ(one: Any, other: Any) -> float:
 
 
 def test_fits_are_those_of_the_cpu() -> None:
-    """Up to sums that are rounded in another order: labels of rows that are as good as tied."""
+    """Equal but for nearly tied labels, whose costs are rounded in another order."""
     obs = data((8_000, 2_000), 1_000_000)
     models = [ACCAMS(4, 8, engine=name, random_state=0, verbose=False).fit(obs) for name in ("cpu", "cuda")]
     assert labels_that_differ(*models) < 0.02
@@ -103,7 +103,7 @@ def test_complete_matrices() -> None:
 
 
 def test_the_estimate_of_memory() -> None:
-    """Within five percent of what the GPU has less while a chain is there."""
+    """Within five percent of the memory that a chain takes on the GPU."""
     obs = data((300_000, 5_000), 20_000_000)
     device.free_unused()
     cuda.synchronize()

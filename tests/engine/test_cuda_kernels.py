@@ -101,7 +101,7 @@ def test_gather(shifts: int, weighted: bool, partnered: bool, tile: int, cap: in
 
 
 def in_parts(n: NDArray[np.int64], l: NDArray[np.int64], heavy: bool) -> tuple[NDArray[Any], ...]:
-    """Sums as passes leave them: parts, those of cut rows, threads of the others, and the order of the rows."""
+    """Return sums as passes write them: parts, sums of cut rows, lanes of the others, and the order of the rows."""
     rng = np.random.default_rng(1)
     order, lanes = rng.permutation(ROWS).astype(np.int32), rng.permutation(40)[:30].astype(np.int32)
     some, cut = order[:30], order[30:]
@@ -157,7 +157,7 @@ def test_label(how: labelling.How, axis: int, row_weighted: bool) -> None:
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 def test_steps_of_a_visit() -> None:
-    """Weights of clusters, then a template, then the next weights: those of the CPU, with the sums told of."""
+    """Weights of clusters, then a template, then the next weights: equal to those of the CPU, as are the results."""
     rng = np.random.default_rng(3)
     N, L = rng.integers(0, 900, (4, 3)), rng.integers(-(2**30), 2**30, (4, 3))
     sizes, old = rng.integers(0, 50, 4), rng.integers(0, 50, 3)

@@ -22,7 +22,7 @@ from accams.threads import Threads
 def ordered(
     m: int, n: int, density: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]:
-    """Rows, and the usual order (starts, partners), of a random pattern."""
+    """Return rows and the original order (starts, partners) of a random pattern."""
     mask = np.random.default_rng(seed).random((m, n)) < density
     rows, partners = np.nonzero(mask)
     starts = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
@@ -30,7 +30,7 @@ def ordered(
 
 
 def entries(layout: SliceLayout, values: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """Row, partner and value of everything that the threads read."""
+    """Return row, partner and value of every entry that the threads read."""
     arranged, found = layout.arranged(values, Threads(1)), []
     for s, tile in enumerate(layout.slice_tiles):
         for t in range(WARP):

@@ -1,4 +1,4 @@
-"""What a fit takes on a GPU is known beforehand."""
+"""The memory of a fit on a GPU is estimated beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Visits that are planned, recorded and started together on a GPU (in the simulator) are those of the CPU."""
+"""Visits that are planned, recorded and launched together on a GPU (in the simulator) equal those of the CPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pair() -> list[State]:
 
 
 def visit(state: State, stencil: int, turn: int, sub: int = 1) -> None:
-    """Visit one stencil, with keys that depend on when it is done."""
+    """Visit one stencil, with keys that depend on the turn."""
     state.begin(stencil)
     keys = np.random.default_rng([stencil, turn]).integers(0, 2**62, (2 * sub, 3, 2)).tolist()
     updates = tuple(
@@ -61,7 +61,7 @@ def squared_errors(states: list[State]) -> list[float]:
 
 
 def test_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the third sweep on they are recordings; what is in the residual tells whether all was added once."""
+    """From the third sweep on they are recordings; the residual shows whether everything was added once."""
     monkeypatch.setattr("accams.engine.cuda.state.AT_ONCE", 2)
     states = pair()
     recorded = states[1].stream.recorded  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ def test_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_driver_that_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels are started one by one, after a warning, and none is lost or done twice."""
+    """Kernels are launched one by one, after a warning, and none is lost or run twice."""
     states = pair()
 
     def broken(work: Any) -> Any:
@@ -98,7 +98,7 @@ def test_a_driver_that_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_work_in_between() -> None:
-    """Whatever else is asked for runs the visits that were planned before."""
+    """Every other method first runs the visits planned before."""
     states, cells = pair(), np.arange(7)
     visited: list[list[Any]] = []
     for state in states:
@@ -130,8 +130,8 @@ def test_weights_of_rows_change_between_sweeps() -> None:
     assert len({state.squared_error(row_weighted=True) for state in states}) == 1
 
 
-def test_ratings_that_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With little memory they stay on the computer's side, in chunks, and nothing comes out differently."""
+def test_streamed_ratings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little device memory they are streamed from the host in chunks, with the same results."""
     monkeypatch.setattr("accams.engine.cuda.data.most_entries", lambda *_: 32)
     monkeypatch.setattr("accams.engine.cuda.data.piece_size", lambda *_: 1)  # so that there are two chunks
     states = pair()
@@ -147,7 +147,7 @@ def test_ratings_that_pass_by(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sweep_of_a_fit_is_started_in_few_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that is asked for in between makes the visits run one by one. (Kernels do nothing here.)"""
+    """No method that a fit calls in between splits the visits. (Kernels do nothing here.)"""
     sizes: list[int] = []
     start = CudaState._start
 

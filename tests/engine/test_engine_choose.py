@@ -1,4 +1,4 @@
-"""Which engine, which threads, and what happens to empty clusters."""
+"""Choice of the engine, threads, and refilling of empty clusters."""
 
 from __future__ import annotations
 

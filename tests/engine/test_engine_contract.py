@@ -1,4 +1,4 @@
-"""What every engine promises, against brute force on the full residual."""
+"""The contract of every engine, against brute force on the full residual."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_update_picks_the_cheapest_label(name, kind, axis, curvature):
     T = np.rint(sums[some] / np.maximum(n[some], 1) / curvature).astype(np.int32)
     cost = twins.costs(n.astype(object), sums.astype(object), T.astype(object), int(curvature))
     old = state.labels[axis].copy()
-    state.sums(0), state.sums(1)  # those of the other axis must be made anew
+    state.sums(0), state.sums(1)  # those of the other axis must be recomputed
 
     tables = state.update(axis, Nearest(own_first(T, axis), curvature))
 
@@ -150,7 +150,7 @@ def test_seeds_and_clusters_are_labels(name, kind, axis, init):
 @axes
 @pytest.mark.parametrize("init", ["k-means++", "random"])
 def test_seeding_one_axis_leaves_right_sums_for_both(name, kind, axis, init):
-    """Also where sums were asked for before."""
+    """Also where sums were computed before."""
     state, data = busy(name, kind)
     state.sums(0), state.sums(1)
     state.seed(axis, init, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Fits of a store that is streamed are those of the same data in memory, and leave no files behind."""
+"""Fits of a streamed store equal those of the same data in memory, and leave no files behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accams.threads import ranges_of
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Observations:
-    """Weighted ratings, of which a store was made in ``tmp_path / "s"``."""
+    """Weighted ratings, with a store of them in ``tmp_path / "s"``."""
     monkeypatch.setattr(disk, "DISK_BLOCK", 100)
     obs = twins.case("missing weighted", (60, 45)).observations
     obs.to_store(tmp_path / "s")
@@ -73,7 +73,7 @@ def test_a_store_that_shrinks(data: Observations, tmp_path: Path) -> None:
 
 
 def test_residuals_may_be_elsewhere(data: Observations, tmp_path: Path, made_elsewhere: list[str]) -> None:
-    """Where no folder can be made beside the store, residuals go elsewhere."""
+    """Residuals go elsewhere if no folder can be created beside the store."""
     ACCAMS(1, 2, engine="disk", verbose=False).fit(Observations.open(tmp_path / "s"))
     assert len(made_elsewhere) == 1
     assert not Path(made_elsewhere[0]).exists()
@@ -109,11 +109,11 @@ def test_pages_are_let_go(data: Observations, tmp_path: Path) -> None:
     before = obs.stored_values.sum()
     obs.release_pages()
     assert obs.stored_values.sum() == before
-    data.release_pages()  # nothing to let go of
+    data.release_pages()  # a no-op
 
 
 def test_what_cannot_be_streamed(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is switched to `disk` that it cannot do."""
+    """A fit that `disk` does not support is not switched to it."""
     monkeypatch.setattr(memory, "PYTHON", -(10**9))
     settings: dict[str, Any] = {"n_sweeps": 2, "n_chains": 1, "noise": 0.7, "verbose": False, "memory_limit": 100.0}
     zeros = twins.case("graph", (60, 45)).observations
@@ -136,7 +136,8 @@ def test_a_store_by_a_path_from_here(data: Observations, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     obs = Observations.open("s")
     monkeypatch.chdir(tmp_path.parent)
-    ACCAMS(1, 2, engine="disk", verbose=False).fit(obs)
+    streamed, in_memory = (ACCAMS(1, 2, engine=name, verbose=False) for name in ("disk", "cpu"))
+    assert np.array_equal(streamed.fit(obs).predict(data.pairs()), in_memory.fit(data).predict(data.pairs()))
 
 
 def test_where_files_cannot_be_read_so(data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_a_single_row_or_column(name, shape):
 @cases
 @pytest.mark.parametrize("waiting", range(6))
 def test_a_pass_takes_up_all_that_is_waiting(name, kind, waiting):
-    """No pass between the swaps: 0 to 12 shifts are waiting when the sums are asked for, of which two are fused."""
+    """No pass between the swaps: 0 to 12 shifts are waiting when sums are computed, of which two are fused."""
     data, rng = twins.case(kind), np.random.default_rng(waiting)
     states = [data.engine(name).new_state() for _ in range(2)]
     for stencil in range(waiting):

@@ -30,7 +30,7 @@ def line(values, weights=None) -> Observations:
 
 
 def check(grid: Grid, obs: Observations) -> np.ndarray:
-    """What holds on any grid; returns the ticks."""
+    """Assert properties of any grid, and return the ticks."""
     x, ticks = obs.values, grid.ticks_of(obs.stored_values)
     assert frexp(grid.step)[0] == 0.5  # a power of two
     assert grid.offset / grid.step == np.rint(grid.offset / grid.step)

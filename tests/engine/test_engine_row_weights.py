@@ -58,7 +58,7 @@ def test_the_weight_of_a_row_without_observations_is_drawn_from_the_prior(name):
 
 @weighted_cases
 def test_new_row_weights_count_at_once(name, kind):
-    """Sums, tables and errors that were asked for before do not stay."""
+    """Cached sums, tables and errors are discarded."""
     state, data = busy(name, kind, row_weights=True)
     before = state.tables(0), state.tables(1)
     state.set_row_weights(np.linspace(0.1, 3.0, state.shape[0]))
@@ -119,7 +119,7 @@ def extreme(shape=(20, 9)) -> twins.Case:
 
 
 def assert_total(state, data) -> None:
-    """N and L of a single block, against Python's whole numbers."""
+    """N and L of a single block, against Python's integers."""
     state.begin(0, (1, 1))
     ticks = state.engine.grid.weight_ticks(data.observations).reshape(data.X.shape)
     omega = ticks.astype(object) * state.row_weights.astype(object)[:, None]
@@ -182,7 +182,7 @@ def test_restore(name, kind):
 
 @cases
 def test_predict_at(name, kind):
-    """In whole numbers up to the last step; the model file's single precision is as good as that here."""
+    """In integers up to the last step; the model file's single precision is as good as that here."""
     state, _ = busy(name, kind)
     state.end(np.full(state.k, 12345, np.int32))
     grid, (m, n) = state.engine.grid, state.shape

@@ -55,7 +55,7 @@ def twin_collapsed(state, data, axis, rule, k=None):
 def test_blocked(name, kind, row_weights, axis, cached):
     state, data = busy(name, kind, row_weights)
     if cached:
-        state.sums(0), state.sums(1)  # those of the other axis must be made anew
+        state.sums(0), state.sums(1)  # those of the other axis must be recomputed
     for seed in range(2):
         rule, old = blocked_rule(state, axis, seed, key=(KEY[0] + seed, KEY[1])), state.labels[axis].copy()
         expected = twin_blocked(state, data, axis, rule)
@@ -172,7 +172,7 @@ def test_growing_ends_at_the_most_that_a_label_can_name():
 
 
 def test_growing_that_moves_nothing_but_drops_empty_clusters():
-    """Sums of the other axis must not have columns for clusters that are no more."""
+    """Sums of the other axis must not have columns for clusters that no longer exist."""
     kinds = np.arange(12) % 2
     X = np.where(kinds == 0, 5.0, -5.0)[:, None] * np.ones((12, 6))
     state = twins.Case(Observations.from_dense(X), X, np.ones(X.shape)).engine("cpu").new_state()
@@ -189,7 +189,7 @@ def test_growing_that_moves_nothing_but_drops_empty_clusters():
 
 
 def a_sweep(name, kind, row_weights, threads):
-    """Everything that comes back from a state in some updates of every kind."""
+    """Return all results of some updates of every kind."""
     state, _ = busy(name, kind, row_weights, threads, shape=(61, 47))
     out = []
     rules = [(axis, blocked_rule(state, axis, seed)) for seed, axis in enumerate((0, 1, 0, 0, 1, 1))]

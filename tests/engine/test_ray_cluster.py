@@ -1,4 +1,4 @@
-"""Fits on a real Ray cluster (of this machine) are those of one process, also when workers are killed."""
+"""Fits on a real Ray cluster (of this machine) equal those of one process, also when workers are killed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def parent(pid: int) -> int:
 
 
 def workers() -> list[int]:
-    """The processes of all workers of this cluster, which belong to one that belongs to this one."""
+    """Return the worker processes of this cluster, which are grandchildren of this process."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         pid = int(path.parent.name)
@@ -123,7 +123,7 @@ def test_an_error_of_a_worker_is_told_in_its_own_words(
 
 
 def test_batches(data: Observations, tmp_path: Path) -> None:
-    """Files written by a cluster are those written here, also if whoever writes them is killed."""
+    """Files written by a cluster are those written here, also if a writer is killed."""
     BayesianACCAMS(2, 3, **SETTINGS).fit(data).save(tmp_path / "m.accams")
     told, killed = list[tuple[int, int]](), list[int]()
 
@@ -157,7 +157,7 @@ def test_machines_with_too_little_memory(data: Observations, monkeypatch: pytest
 
 
 def test_nothing_is_left_running() -> None:
-    """Workers go with the fit."""
+    """Workers end with the fit."""
     for _ in range(50):
         if not workers():
             break

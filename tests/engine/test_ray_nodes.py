@@ -34,7 +34,7 @@ def start(*options: str) -> subprocess.Popen[bytes]:
 
 
 def switch_off(machine: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all that it has started: they are of one session."""
+    """Kill a process and its children, which share a session."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             if int(path.read_text().rsplit(")", 1)[1].split()[3]) == machine.pid:
@@ -70,7 +70,7 @@ def test_a_machine_that_is_switched_off(
     machines: list[subprocess.Popen[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    """The other one takes over its part, and the model is what it would have been."""
+    """The other one takes over its shard, and the model is the same."""
     twins.case("missing weighted", (60, 45)).observations.to_store(tmp_path / "s")
     data = Observations.open(tmp_path / "s")
     settings: dict[str, Any] = {"n_sweeps": 5, "n_chains": 1, "noise": 0.7, "row_noise": 4.0, "verbose": False}

@@ -1,4 +1,4 @@
-"""What the workers of a cluster do, without one: any number of shards, and workers that are lost on the way."""
+"""Workers without a cluster: any number of shards, and workers that are lost on the way."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_same_model(name: str, n_shards: int, cluster: twins.InProcess) -> N
 @pytest.mark.parametrize("kind", ["missing", "complete"])
 @pytest.mark.parametrize("name", MODELS)
 def test_workers_that_are_lost(name: str, kind: str, cluster: twins.InProcess) -> None:
-    """A tenth of all answers comes from a worker that has just heard of everything."""
+    """A tenth of all replies comes from a worker to which all events have just been replayed."""
     data, model = of(kind), MODELS[name]
     right = model.set_params(engine="cpu").fit(data).predict(PAIRS)
     cluster.losing = 0.1
@@ -70,7 +70,7 @@ def test_workers_that_are_lost(name: str, kind: str, cluster: twins.InProcess) -
 
 @pytest.mark.parametrize("name", ["blocked", "calibrated", "early"])
 def test_from_a_store(name: str, cluster: twins.InProcess, tmp_path: Path) -> None:
-    """Workers read it, and what is left when some is held out; whoever asks them has no ratings."""
+    """Workers read it, and its training part when some is held out; the driver has no ratings."""
     data, model = of("missing weighted"), MODELS[name]
     data.to_store(tmp_path / "s")
     right = model.set_params(engine="cpu").fit(data).predict(PAIRS)
@@ -93,7 +93,7 @@ def test_shards_without_rows(cluster: twins.InProcess) -> None:
 
 @pytest.mark.parametrize("seed", [920, 2455, 3148])
 def test_a_worker_that_is_lost_in_k_means(seed: int, cluster: twins.InProcess) -> None:
-    """It cannot say how many labels have changed: at these seeds that once ended k-means too early."""
+    """It cannot count the labels that have changed: at these seeds that once ended k-means too early."""
     data = twins.case("missing", (12, 10), seed)
     cluster.losing, labels = 0.3, []
     for engine in (data.engine("cpu"), RayEngine(data.observations, Grid.of(data.observations, 6), Threads(1),

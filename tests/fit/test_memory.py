@@ -22,7 +22,7 @@ def observations(values: np.ndarray, weights: np.ndarray | None = None) -> Obser
 
 
 def peak_of_fit(obs: Observations) -> int:
-    """Bytes allocated at the peak of a fit, beyond what was there before, plus the observations."""
+    """Return the bytes allocated at the peak of a fit, plus those of the observations."""
     ACCAMS(**SETTINGS, engine="cpu").fit(obs)  # compiling takes memory of its own
     held = obs.nbytes
     tracemalloc.start()

@@ -1,1 +1,1 @@
-"""Where the passes over the data run: one contract, several places."""
+"""Engines that run passes over the data: one contract for CPU, GPU, disk and cluster."""

@@ -37,10 +37,8 @@ class Engine(Data, ABC):
 
     Attributes
     ----------
-    name : str
     in_turn : bool
         Whether labels can be drawn one row after another (the collapsed sampler).
-    observations : Observations
     row_step : float
         Value of one unit of a row's weight.
     """

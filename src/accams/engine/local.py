@@ -14,7 +14,7 @@ from accams.engine.bookkeeping import Bookkeeping
 from accams.engine.kmeans import Init
 from accams.engine.passes import Data, Random
 from accams.engine.rules import Blocked, Nearest, Template
-from accams.engine.tables import SumPair, Table, Tables, added, empty_tables, own_first
+from accams.engine.tables import SumPair, Table, Tables, added, own_first
 from accams.kernels import assign, sample
 from accams.model.stencils import Labels
 from accams.threads import Range
@@ -84,15 +84,13 @@ class LocalPasses(Bookkeeping):
         gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
         assign_labels = self._assigner(axis, rule, T, n, l)
 
-        def run(lo: int, hi: int) -> Tables:  # gathering and assigning are one task: threads are woken once
+        def work(lo: int, hi: int, *tables: Table) -> int:  # gathering and assigning are one task: threads wake once
             if gather is not None:
                 gather(lo, hi)
-            N, L, counts = empty_tables(T.shape)
-            moved = int(assign_labels(lo, hi, N, L, counts))
-            return Tables(own_first(N, axis), own_first(L, axis), counts, moved)
+            return assign_labels(lo, hi, *tables)
 
         ranges = self.row_ranges(axis) if gather is None else self._pass_ranges(axis)
-        tables = added(self.engine.threads.map(run, ranges))
+        tables = self._tabulated(axis, T.shape, work, ranges)
         self._sums[axis] = (n, l)
         if tables.moved:
             self._sums[1 - axis] = None
@@ -101,14 +99,12 @@ class LocalPasses(Bookkeeping):
     def tables(self, axis: int) -> Tables:
         n, l = self.sums(axis)
         labels, weights = self.labels[axis], self.own_weights(axis)
-        k = self.k[axis], self.k[1 - axis]
 
-        def run(lo: int, hi: int) -> Tables:
-            N, L, counts = empty_tables(k)
-            assign.block_tables(lo, hi, n, l, weights, labels, N, L, counts)
-            return Tables(own_first(N, axis), own_first(L, axis), counts)
+        def work(lo: int, hi: int, *tables: Table) -> int:
+            assign.block_tables(lo, hi, n, l, weights, labels, *tables)
+            return 0
 
-        return added(self.engine.threads.map(run, self.row_ranges(axis)))
+        return self._tabulated(axis, (self.k[axis], self.k[1 - axis]), work, self.row_ranges(axis))
 
     def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         n, l = self.sums(axis)
@@ -149,6 +145,16 @@ class LocalPasses(Bookkeeping):
     def _residual_changed(self) -> None:
         super()._residual_changed()
         self._sums = [None, None]
+
+    def _tabulated(self, axis: int, k: tuple[int, ...], work: Assigner, ranges: list[Range]) -> Tables:
+        """Add up the tables to which `work` adds the rows of each range, and the labels that it says have changed."""
+
+        def run(lo: int, hi: int) -> Tables:
+            N, L, counts = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k[0], np.int64)
+            moved = int(work(lo, hi, N, L, counts))
+            return Tables(own_first(N, axis), own_first(L, axis), counts, moved)
+
+        return added(self.engine.threads.map(run, ranges))
 
     def _assigner(self, axis: int, rule: Nearest | Blocked, T: NDArray[np.float64], n: Table, l: Table) -> Assigner:
         """Return work that labels rows lo .. hi, adds them to N, L and counts, and returns the labels changed."""

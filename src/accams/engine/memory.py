@@ -11,17 +11,9 @@ PYTHON = 300 << 20  # the interpreter with its libraries
 
 
 def memory_estimate(
-    shape: tuple[int, int],
-    nnz: int,
-    *,
-    n_stencils: int = 13,
-    n_clusters: int | tuple[int, int] = 10,
-    n_chains: int = 1,
-    weights: bool = False,
-    value_bytes: int = 4,
-    engine: str = "cpu",
-    n_shards: int = 1,
-) -> int:
+    shape: tuple[int, int], nnz: int, *, n_stencils: int = 13, n_clusters: int | tuple[int, int] = 10,
+    n_chains: int = 1, weights: bool = False, value_bytes: int = 4, engine: str = "cpu", n_shards: int = 1,
+) -> int:  # fmt: skip
     """Return the bytes that observations and a fit need at their peak (reading the data not counted).
 
     Per rating: a column index (2 bytes up to 65,536 columns, else 4), a row index (likewise), the value
@@ -31,10 +23,8 @@ def memory_estimate(
 
     Parameters
     ----------
-    shape : (int, int)
-        Rows and columns.
-    nnz : int
-        Observations.
+    shape, nnz : (int, int), int
+        Rows and columns, and the number of observations.
     n_stencils, n_clusters, n_chains : int
         As in `BayesianACCAMS`; `n_clusters` may be a pair (rows, columns).
     weights : bool, default False

@@ -53,11 +53,6 @@ def own_first(T: NDArray[Any], axis: int) -> NDArray[Any]:
     return T if axis == 0 else T.T
 
 
-def empty_tables(k: tuple[int, int]) -> tuple[Table, Table, Table]:
-    """Return N, L and counts filled with zeros."""
-    return np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k[0], np.int64)
-
-
 def added(parts: Iterable[Tables]) -> Tables:
     """Add up tables; they are integers, so the order does not matter."""
     N, L, counts, moved = (sum(part) for part in zip(*((t.N, t.L, t.counts, t.moved) for t in parts), strict=True))

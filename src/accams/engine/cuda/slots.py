@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,9 +83,6 @@ class Copies(Sequence[NDArray[Any]]):
 
     def __len__(self) -> int:
         return len(self._held)
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self[slot] for slot in range(len(self)))
 
     def __getitem__(self, slot: Any) -> Any:
         if self._held[slot] is None:
