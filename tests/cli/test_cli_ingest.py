@@ -29,7 +29,7 @@ def test_from_files_to_a_fitted_store(ratings: Path, tmp_path: Path) -> None:
 
 def test_refusals(ratings: Path, tmp_path: Path) -> None:
     assert "no file is called like" in refusal("ingest", tmp_path / "none-*.csv", "-o", tmp_path / "s")
-    assert "there already" in refusal("ingest", ratings, "-o", tmp_path)
+    assert "already exists" in refusal("ingest", ratings, "-o", tmp_path)
     assert "at least 256 MiB" in refusal("ingest", ratings, "-o", tmp_path / "s", "--memory", "1MB")
     assert "is a folder" in refusal("ingest", tmp_path, "-o", tmp_path / "s")
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.data.columns import Columns, as_table
-from accams.data.ids import Index
+from accams.data.ids import Index, example
 from accams.data.weights import to_ticks, weight_step
 from accams.errors import InputError
 
@@ -82,8 +82,8 @@ def without_duplicates(
     if duplicates == "error":
         p = again[0]
         raise InputError(
-            f"row {_id_at(row_index, i[p])} and column {_id_at(col_index, j[p])} occur together more than once "
-            f"(values {x[p - 1]:g} and {x[p]:g}; {len(again):,} duplicates in all); "
+            f"row {example(row_index.ids[i[p] :])} and column {example(col_index.ids[j[p] :])} occur together more "
+            f"than once (values {x[p - 1]:g} and {x[p]:g}; {len(again):,} duplicates in all); "
             "pass duplicates='mean', 'last' or 'sum' to Observations.from_frame, from_file or from_coo"
         )
     return _merge(i, j, x, w, t, again, duplicates)
@@ -240,10 +240,6 @@ def _positions(raw: ArrayLike, name: str) -> NDArray[Any]:
     return array if array.dtype != np.uint64 else array.astype(np.int64)
 
 
-def _id_at(index: Index, position: int) -> str:
-    return repr(index.ids[position : position + 1].tolist()[0])
-
-
 def _check_values(
     x: NDArray[np.float64], i: NDArray[Any], j: NDArray[Any], row_index: Index | None, col_index: Index | None
 ) -> None:
@@ -251,8 +247,8 @@ def _check_values(
     if bad.any():
         p = int(np.argmax(bad))
         what = "is missing (NaN): remove the entry" if np.isnan(x[p]) else f"is {x[p]}: values must be finite"
-        row = f"position {i[p]}" if row_index is None else _id_at(row_index, int(i[p]))
-        col = f"position {j[p]}" if col_index is None else _id_at(col_index, int(j[p]))
+        row = f"position {i[p]}" if row_index is None else example(row_index.ids[i[p] :])
+        col = f"position {j[p]}" if col_index is None else example(col_index.ids[j[p] :])
         raise InputError(f"the value at row {row}, column {col} {what}")
 
 

@@ -22,6 +22,7 @@ VALUE_NAMES = (
     "rating", "ratings", "score", "scores", "value", "values", "stars", "overall", "count", "plays", "listens", "x",
 )  # fmt: skip
 TIME_NAMES = ("timestamp", "time", "date", "datetime", "ts", "unixreviewtime")
+CONTENTS = {"row": "rows (users)", "col": "columns (items)", "value": "values (ratings)"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Columns:
         if row is None or col is None or missing:
             asks = ", ".join(f"{argument}='...'" for argument in missing)
             raise InputError(
-                f"cannot tell which column holds the {_role(missing[0])}; the columns are {_listed(names)}; "
+                f"cannot tell which column holds the {CONTENTS[missing[0]]}; the columns are {_listed(names)}; "
                 f"pass {asks} to Observations.from_frame or from_file"
             )
         return cls(row, col, value, weight, time)
@@ -106,10 +107,6 @@ def _recognise(free: Sequence[str], known: Sequence[str]) -> str | None:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _role(argument: str) -> str:
-    return {"row": "rows (users)", "col": "columns (items)", "value": "values (ratings)"}[argument]
 
 
 def _listed(names: Sequence[str]) -> str:
