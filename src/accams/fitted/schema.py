@@ -73,8 +73,9 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "ids": Schema(row=Words("positions", "integers", "json"), col=Words("positions", "integers", "json")),
     "values": Schema(
-        1, ("range", "clip", "sigma", "zero_weight"), range=ListOf(FINITE, 2), clip=Either(Words(None, True), ListOf(FINITE, 2)),
-        sigma=Either(NONE, Number(0.0)), zero_weight=Either(NONE, Number(0.0)),
+        1, ("range", "clip", "sigma", "zero_weight"), range=ListOf(FINITE, 2),
+        clip=Either(Words(None, True), ListOf(FINITE, 2)), sigma=Either(NONE, Number(0.0)),
+        zero_weight=Either(NONE, Number(0.0)),
     ),
     "spread": Schema(shape=ListOf(Integer(1), 2)),
     "activity": Schema(),
