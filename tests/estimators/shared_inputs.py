@@ -34,6 +34,11 @@ def same_sums(one: StencilSum, two: StencilSum) -> bool:
     )
 
 
+def plain_params(estimator: Any) -> dict[str, Any]:
+    """Return all parameters by name, less the records, of which None stands for the defaults."""
+    return {name: x for name, x in estimator.get_params().items() if name not in ("priors", "schedule")}
+
+
 class InputTests:
     """Tests of `fit` on all kinds of data; a subclass overrides `make`."""
 

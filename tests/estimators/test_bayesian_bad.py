@@ -36,7 +36,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "n_sub": (0, -1, 1.5, "3", None, [], [0, 1], [1, 0], [1.5], ["x"], True),
     "backfit": (*WHOLE[:-1], 0, "backfit"),
     "priors": (3, "crp", {"alpha": 1.0}, Schedule()),
-    "schedule": (3, {"n_sub": 1}, Priors()),
+    "schedule": (3, "all", {"n_sub": 1}, Priors()),
     "tol": (-1, "a", None, float("nan"), float("inf"), True),
     "early_stopping": ("yes", 1, None),
     "validation_fraction": (0, 1, -1, "x", True, None),

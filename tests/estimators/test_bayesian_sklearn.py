@@ -70,7 +70,11 @@ def test_cross_validated_predictions() -> None:
 
 
 def test_grid_search() -> None:
-    grid = {"n_clusters": np.array([1, 3]), "noise": [0.9, np.float64(20.0)], "schedule__rao_blackwell": np.array([False])}
+    grid = {
+        "n_clusters": np.array([1, 3]),
+        "noise": [0.9, np.float64(20.0)],
+        "schedule__rao_blackwell": np.array([False]),
+    }
     search = GridSearchCV(make(n_sweeps=10), grid, cv=FOLDS).fit(PAIRS, VALUES)
     assert search.best_params_["n_clusters"] == 3  # with one cluster there is but the mean
     assert search.best_params_["noise"] == 0.9  # with so much noise too
