@@ -32,7 +32,7 @@ def test_saved_apart_and_loaded_back(model: Model, paths: tuple[Path, Path], tmp
     alone, both = accams.load(paths[0]), accams.load(paths[0], history=str(paths[1]))
     assert alone.interactions is None
     with pytest.raises(
-        InputError, match="does not know what its users have seen: pass seen .* load it with its history"
+        InputError, match=r"does not know what its users have seen: pass seen .* load it with its history"
     ):
         alone.recommend("user 00")
     for user in ("user 00", "user 31"):
@@ -91,7 +91,7 @@ def test_files_of_another_kind(paths: tuple[Path, Path], tmp_path: Path) -> None
     for wrong in (paths[0], tmp_path / "table", tmp_path / "nowhere"):
         with pytest.raises(ModelFileError, match=str(wrong)):
             accams.load(paths[0], history=wrong)
-    with pytest.raises(ModelFileError, match="m.history"):
+    with pytest.raises(ModelFileError, match=r"m\.history"):
         accams.load(paths[1])
 
 
