@@ -295,7 +295,6 @@ class BayesianSettings(Settings):
         """Return parameters by their new names; ``schedule="backfit"`` used to take its visits from `n_sweeps`."""
         order = params.get("schedule__backfit")
         if isinstance(order, str):
-            Words("gibbs", "backfit").check("schedule", order)
             visits = BACKFIT_VISITS if isinstance(self.n_sweeps, str) else self.n_sweeps
             params["schedule__backfit"] = visits if order == "backfit" else None
         return params

@@ -18,6 +18,7 @@ from accams.errors import InputError
 from accams.settings.kinds import Instance, Kind
 
 C = TypeVar("C", bound=type[Any])
+FORMER_WORDS = ("gibbs", "backfit")  # values of `schedule` before it became a record
 SECTIONS = ("Attributes", "Returns", "See Also", "Notes", "Examples")  # of a docstring, after its parameters
 
 
@@ -54,7 +55,8 @@ class Settings:
             params[each.name] = getattr(self, each.name)
             record = nested(each)
             if deep and record is not None:
-                inner = (params[each.name] or record()).get_params()
+                value = params[each.name]
+                inner = (value if isinstance(value, record) else record()).get_params()  # a wrong one is told by fit
                 params.update({f"{each.name}__{name}": value for name, value in inner.items()})
         return params
 
@@ -75,7 +77,8 @@ class Settings:
             if inner:
                 record = nested(type(self).__dataclass_fields__[outer])  # type: ignore[attr-defined]
                 assert record is not None
-                value = dataclasses.replace(getattr(self, outer) or record(), **{inner: value})
+                old = getattr(self, outer)
+                value = dataclasses.replace(old if isinstance(old, record) else record(), **{inner: value})
             setattr(self, outer, value)
         return self
 
@@ -195,8 +198,8 @@ def _warn_moved(cls: type[Any], old: Mapping[str, str], stacklevel: int) -> None
 
 
 def _is_record(obj: Any, name: str, value: Any) -> bool:
-    """Return whether an argument is a record under a name that used to mean something else."""
-    return name in type(obj).__dataclass_fields__ and (value is None or isinstance(value, Settings))
+    """Return whether an argument is meant as a record under a name that used to take a word."""
+    return name in type(obj).__dataclass_fields__ and not (isinstance(value, str) and value in FORMER_WORDS)
 
 
 def require(given: Mapping[str, Any], known: Any, what: str) -> None:
