@@ -35,8 +35,8 @@ def path(request, tmp_path: Path) -> Path:
 
 
 def test_a_file_written_again_is_the_same(path):
-    before = file.read(path)[0].dense()
-    np.testing.assert_array_equal(file.read(rewritten(path))[0].dense(), before)
+    before = file.read(path).dense()
+    np.testing.assert_array_equal(file.read(rewritten(path)).dense(), before)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +63,37 @@ def test_missing_entries_of_the_header(path, name):
     assert name in refused_quickly(rewritten(path, {name: ...}))
 
 
-TENSORS = ["labels", "models", "sizes", "templates", "whole", "steps", "unseen"]
+TENSORS = ["labels", "sizes", "templates", "whole", "steps", "unseen"]
+ALL = [*TENSORS, "models", "row_effects", "col_effects"]
+
+
+def test_names_of_tensors(path):
+    """The tests below are of all tensors that there are; packed labels have no models."""
+    assert parts(path)[1].keys() == set(ALL) - (set() if parts(path)[0]["coded"] else {"models"})
 
 
 @pytest.mark.parametrize("name", TENSORS)
 def test_missing_tensors(path, name):
-    if name in parts(path)[1]:
-        refused_quickly(rewritten(path, tensors={name: ...}))
+    refused_quickly(rewritten(path, tensors={name: ...}))
+
+
+def wrong_lengths(tensor: np.ndarray) -> list[np.ndarray]:
+    return [tensor[:-1], tensor[:0], np.append(tensor, tensor), np.append(tensor, tensor[:1])]
 
 
 @pytest.mark.parametrize("name", [*TENSORS, "row_effects", "col_effects"])
 def test_tensors_of_the_wrong_length(path, name):
-    tensor = parts(path)[1].get(name)
-    if tensor is not None:
-        for wrong in (tensor[:-1], tensor[:0], np.append(tensor, tensor), np.append(tensor, tensor[:1])):
-            refused_quickly(rewritten(path, tensors={name: wrong}))
+    for wrong in wrong_lengths(parts(path)[1][name]):
+        refused_quickly(rewritten(path, tensors={name: wrong}))
 
 
-@pytest.mark.parametrize("name", [*TENSORS, "row_effects", "col_effects"])
+@pytest.mark.parametrize("path", ["entropy"], indirect=True)
+def test_models_of_the_wrong_length_or_missing(path):
+    for wrong in (..., *wrong_lengths(parts(path)[1]["models"])):
+        refused_quickly(rewritten(path, tensors={"models": wrong}))
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_tensors_of_the_wrong_kind(path, name):
     """Many numbers in place of bytes, or a table of them: never an error from within."""
     whole = parts(path)[1].get(name, np.zeros(0))
