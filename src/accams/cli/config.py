@@ -9,26 +9,37 @@ from typing import Any
 from accams.cli.settings import options
 from accams.errors import InputError
 from accams.settings.fields import require
+from accams.settings.kinds import FLAG, Kind, Number, Text, Words
 
 RECORDS = ("priors", "schedule")
+PATH, TEXT = Text("a path"), Text("the name of a column")
+OTHERS: dict[str, Kind] = {
+    "output": PATH,
+    "history": PATH,
+    "model": Words("bayes", "accams"),
+    "paper": FLAG,
+    "quiet": FLAG,
+    "test": Number(0.0, 1.0),
+    "row": TEXT,
+    "col": TEXT,
+    "value": TEXT,
+    "weight": TEXT,
+    "duplicates": Words("error", "mean", "last", "sum"),
+    "zeros": Words("missing", "observed"),
+    "zero_weight": Number(),
+}
 
 
-def read_config(path: Path, others: set[str]) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """Read a configuration file.
 
     Keys are the options of `accams fit`, with dashes or underscores, or the parameters of the estimators; the tables
     ``[priors]`` and ``[schedule]`` hold the fields of those records.
 
-    Parameters
-    ----------
-    path : Path
-    others : set of str
-        Options beside those that set parameters.
-
     Returns
     -------
     dict
-        Values by option name.
+        Values by option name; those that set parameters have yet to be parsed.
     """
     try:
         content = tomllib.loads(path.read_text("utf-8"))
@@ -37,7 +48,7 @@ def read_config(path: Path, others: set[str]) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from None
     by_parameter = {parameter: name for name, each in options().items() for parameter, _ in each.parameters.values()}
-    known = {**by_parameter, **{name: name for name in (*options(), *others)}}
+    known = {**by_parameter, **{name: name for name in (*options(), *OTHERS)}}
     flat: dict[str, Any] = {}
     for key, value in content.items():
         if key in RECORDS and isinstance(value, dict):
@@ -46,6 +57,5 @@ def read_config(path: Path, others: set[str]) -> dict[str, Any]:
             flat[key.replace("-", "_")] = value
     require(flat, known, f"setting in {path} called")
     return {
-        known[name]: tuple(x) if isinstance(x, list) and name.endswith(("eta", "gamma", "clip")) else x
-        for name, x in flat.items()
+        known[name]: OTHERS[name].parse(f"{name!r} in {path}", x) if name in OTHERS else x for name, x in flat.items()
     }

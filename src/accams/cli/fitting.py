@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from accams.cli.messages import show_warning
 from accams.cli.tables import fit_report
 from accams.data.observations import Observations
 from accams.data.splits import random_split, some_positions
@@ -93,12 +94,12 @@ def fit_file(job: Job, estimator: Estimator) -> None:
         out.print(fit_report(model, held_out, seconds, job.output))
         if held_out is not None:
             out.print("[dim]The saved model has not seen the entries held out; --test 0 fits them all.[/]")
-    messages = [str(each.message) for each in caught]
-    for message in messages:
-        err.print("[bold yellow]warning:[/] ", message, sep="", highlight=False, soft_wrap=True)
-    if saved is not None and any(message.startswith("interrupted") for message in messages):
-        there = _written(saved) != before or saved == job.resume
-        hint = f"to go on: {job.go_on}" if there else f"{saved} was not written yet: see --checkpoint-every"
+    warned = [str(each.message) for each in caught]
+    for message in warned:
+        show_warning(message)
+    if saved is not None and any(message.startswith("interrupted") for message in warned):
+        written = _written(saved) != before or saved == job.resume
+        hint = f"to go on: {job.go_on}" if written else f"{saved} was not written yet: see --checkpoint-every"
         err.print(hint, highlight=False, markup=False, soft_wrap=True)
 
 

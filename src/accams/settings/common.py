@@ -48,7 +48,7 @@ def n_shards() -> Any:
 def random_state() -> Any:
     """The seed."""
     doc = "The same seed gives the same model, bit for bit. None draws a new seed."
-    kind, brief = Seed(), "Seed of the split and the fit."
+    kind, brief = Seed(), "Seed of split and fit."
     types = "int, RandomState, Generator or None"
     return setting(kind, doc, default=0, flag="--seed", basic=True, brief=brief, type=types)
 

@@ -255,6 +255,16 @@ class Bytes(Kind):
         return float(parts[1]) * (1024.0 if parts[3] else 1000.0) ** UNITS[parts[2]]
 
 
+class Text(Kind):
+    """Text of any kind; `text` says what it stands for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+
 class FilePath(Kind):
     """A path of a file whose folder exists."""
 
