@@ -30,7 +30,7 @@ OTHERS: dict[str, Kind] = {
 }
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Read a configuration file.
 
     Keys are the options of `accams fit`, with dashes or underscores, or the parameters of the estimators; the tables
@@ -38,8 +38,10 @@ def read_config(path: Path) -> dict[str, Any]:
 
     Returns
     -------
-    dict
-        Values by option name; those that set parameters have yet to be parsed.
+    values : dict
+        By option name; those that set parameters have yet to be parsed.
+    labels : dict
+        How messages name each: its key and the file.
     """
     try:
         content = tomllib.loads(path.read_text("utf-8"))
@@ -48,14 +50,26 @@ def read_config(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from None
     by_parameter = {parameter: name for name, each in options().items() for parameter, _ in each.parameters.values()}
-    known = {**by_parameter, **{name: name for name in (*options(), *OTHERS)}}
+    known = {each.replace("__", "."): name for each, name in by_parameter.items()}
+    known.update({name: name for name in (*options(), *OTHERS)})
+    flat = _flat(content)
+    require(flat, known, f"setting in {path} called")
+    values: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    for key, value in flat.items():
+        name, label = known[key], f"{key!r} in {path}"
+        if name in values:
+            raise InputError(f"{label} sets the same as {labels[name]}: leave one out")
+        values[name], labels[name] = OTHERS[name].parse(label, value) if name in OTHERS else value, label
+    return values, labels
+
+
+def _flat(content: dict[str, Any]) -> dict[str, Any]:
+    """Return settings by name with underscores, those of records as ``record.name``."""
     flat: dict[str, Any] = {}
     for key, value in content.items():
         if key in RECORDS and isinstance(value, dict):
-            flat.update({f"{key}__{name.replace('-', '_')}": x for name, x in value.items()})
+            flat.update({f"{key}.{name.replace('-', '_')}": x for name, x in value.items()})
         else:
             flat[key.replace("-", "_")] = value
-    require(flat, known, f"setting in {path} called")
-    return {
-        known[name]: OTHERS[name].parse(f"{name!r} in {path}", x) if name in OTHERS else x for name, x in flat.items()
-    }
+    return flat

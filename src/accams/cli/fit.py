@@ -79,7 +79,7 @@ def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
 
     path, resume = chosen["config"], chosen["resume"]
     typed = {name: x for name, x in chosen.items() if x is not None and x is not False and not _default(ctx, name)}
-    configured = {} if path is None else read_config(path)
+    configured, labels = ({}, {}) if path is None else read_config(path)
     given = {**configured, **typed}
     model, paper = given.get("model"), bool(given.get("paper"))
     kind = "bayes" if model is None or resume is not None else o.ModelName(model).value
@@ -88,7 +88,7 @@ def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
         _refuse_foreign(kind, {**configured, **typed}, paper)
     else:
         _refuse_with_resume(typed, model)
-    parameters = {**parameters_of(kind, configured, path), **parameters_of(kind, typed)}
+    parameters = {**parameters_of(kind, configured, labels), **parameters_of(kind, typed)}
     estimator = new_estimator(kind, paper, parameters) if resume is None else resumed_estimator(resume, parameters)
     job = {name: given.get(name, chosen[name]) for name in (*READING, "data", "output", "history", "test", "quiet")}
     estimator.set_params(**({"verbose": False} if job["quiet"] else {}))

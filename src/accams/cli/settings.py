@@ -49,7 +49,7 @@ class Option:
         return {model: each.metadata["kind"] for model, (_, each) in self.parameters.items()}
 
     def parse(self, model: str, text: Any, called: str = "") -> Any:
-        """Return the value that was typed, or given in a configuration file under the name `called`."""
+        """Return the value that was typed, or given in a configuration file and called so there."""
         return self.kinds[model].parse(called or self.flags[0], text)
 
     def signature(self) -> Parameter:
@@ -95,11 +95,11 @@ def options() -> dict[str, Option]:
     return found
 
 
-def parameters_of(model: str, given: dict[str, Any], path: Any = None) -> dict[str, Any]:
-    """Return parameters of the estimator from options that were typed, or read from `path`, parsed and checked."""
+def parameters_of(model: str, given: dict[str, Any], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return parameters of the estimator from options, parsed and checked; messages call them by their labels."""
     known = options()
     return {
-        known[name].parameters[model][0]: known[name].parse(model, x, f"{name!r} in {path}" if path else "")
+        known[name].parameters[model][0]: known[name].parse(model, x, (labels or {}).get(name, ""))
         for name, x in given.items()
         if name in known and model in known[name].parameters
     }
