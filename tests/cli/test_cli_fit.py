@@ -196,7 +196,7 @@ def test_options_of_bayes_are_refused_for_accams(option: str, fitted: list[Any])
 
 def test_several_options_of_the_other_model(fitted: list[Any]) -> None:
     message = refusal("fit", "x.csv", "--refit", "--relearn", "2", "--shrinkage", "1")
-    assert message.startswith("--refit, --relearn and --shrinkage are options of the other model")
+    assert message.startswith("--relearn, --refit and --shrinkage are options of the other model")
 
 
 @pytest.mark.parametrize(

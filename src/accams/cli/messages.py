@@ -17,6 +17,7 @@ PHRASES = {
         "name a history file or the ratings with --history, or add --include-seen",
     "pass weights='uniform', or one number per row and one per column": "add --weights uniform",
     "with history=False": "without --history",
+    "with ids=False": "with --no-ids",
 }  # fmt: skip
 OTHERS = {"max_bytes": "--max-bytes", "row": "--row", "col": "--col", "value": "--value"}
 
