@@ -14,6 +14,7 @@ from rich.table import Table
 
 from accams import metrics
 from accams.cli.tables import coverage_text, posterior_rows, two_columns
+from accams.cli.values import check_outputs
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
 from accams.errors import InputError
@@ -86,8 +87,7 @@ def compress_file(
 ) -> None:
     """Distil a model into a small one, as a file."""
     model, began, before = load(model_path), perf_counter(), model_path.stat().st_size
-    if not output.parent.is_dir():
-        raise InputError(f"there is no folder {output.parent} to write {output.name} into")
+    check_outputs({"model": output, "history": history})
     small = model.compress(max_bytes, ids=ids, weights=weights, random_state=seed)
     small.save(output, ids=ids, history="auto" if history is None else history)
     pairs = _some_pairs(model, seed)
@@ -113,7 +113,8 @@ def show_info(model_path: Path) -> None:
     model = load(model_path)
     stencils, (m, n) = model.stencils, model.shape
     table = two_columns()
-    table.add_row("kind", model.info.estimator or "StencilSum")
+    compressed = ", compressed" if model.info.estimator and not model.info.training else ""
+    table.add_row("kind", (model.info.estimator or "StencilSum") + compressed)
     table.add_row("shape", f"{m:,} rows x {n:,} columns")
     shapes = sorted({f"{T.shape[0]} x {T.shape[1]}" for T in stencils.templates})
     table.add_row("stencils", f"{len(stencils)}, templates {', '.join(shapes) or '-'}")

@@ -53,8 +53,6 @@ def check(settings: BayesianSettings) -> None:
         raise InputError(f"n_burn_in must be smaller than n_sweeps, but is {burn_in} of {sweeps}")
     if (schedule.sampler, priors.labels) == ("blocked", "crp"):
         raise InputError("the sampler 'blocked' needs labels='dirichlet': for labels='crp' use sampler='collapsed'")
-    if isinstance(settings.random_state, str):
-        raise InputError(f"random_state must be an integer, a generator or None, not {settings.random_state!r}")
 
 
 def records(settings: BayesianSettings) -> tuple[Priors, Schedule]:

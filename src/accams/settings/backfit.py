@@ -21,6 +21,7 @@ class ACCAMSSettings(Settings):
         kw_only=False,
         flag="--stencils -s",
         basic=True,
+        brief="Number of stencils.",
         type="int",
     )
     n_clusters: int | tuple[int, int] | list[Any] = setting(
@@ -30,6 +31,7 @@ class ACCAMSSettings(Settings):
         kw_only=False,
         flag="--clusters -k",
         basic=True,
+        brief="Clusters per stencil: K or ROWSxCOLUMNS.",
         type="int, (int, int) or list of those",
     )
     max_iter: int = setting(Integer(1), "Most alternations of rows and columns per stencil.", default=50, type="int")

@@ -219,17 +219,19 @@ class BayesianSettings(Settings):
         kw_only=False,
         flag="--stencils -s",
         basic=True,
+        brief="Number of stencils.",
         type="int or 'auto'",
     )
     n_clusters: int | tuple[int, int] | list[Any] | str | None = setting(
         Either(Words("auto", None), Clusters()),
-        "Row and column clusters of each stencil; a list is cycled through. None: no bound (sampler "
-        "'collapsed' with labels 'crp'). 'auto': about 100 blocks, with more clusters on the side that has "
+        "Row and column clusters of each stencil; a list is cycled through. None: no bound (needs `sampler` "
+        "'collapsed' and `labels` 'crp'). 'auto': about 100 blocks, with more clusters on the side that has "
         "more observations each.",
         default="auto",
         kw_only=False,
         flag="--clusters -k",
         basic=True,
+        brief="Clusters per stencil: K or ROWSxCOLUMNS.",
         type="int, (int, int), list of those, None or 'auto'",
     )
     noise: str | float = setting(
@@ -246,6 +248,7 @@ class BayesianSettings(Settings):
         default=8,
         flag="--chains",
         basic=True,
+        brief="Independent chains (bayes).",
         type="int",
     )
     n_sweeps: int | str = setting(
@@ -255,19 +258,21 @@ class BayesianSettings(Settings):
         default="auto",
         flag="--sweeps",
         basic=True,
+        brief="Sweeps per chain (bayes).",
         type="int or 'auto'",
     )
     early_stopping: bool = common.early_stopping(
-        "Hold out some entries, and end the run when their error has not improved for a while (see `Schedule`)."
+        "Hold out some entries, and end the run when their error has not improved for `patience` sweeps."
     )
     clip: bool | tuple[float, float] = common.clip()
     engine: str = common.engine()
     n_threads: int | None = common.n_threads()
     checkpoint: str | Path | None = setting(
         Either(NONE, FilePath()),
-        "Where to save the run from time to time; ``fit(..., resume=path)`` goes on from there.",
+        "File to which the run is saved from time to time, so that it can be resumed from there.",
         default=None,
         basic=True,
+        brief="Save the run now and then (bayes).",
         type="path or None",
     )
     random_state: Any = common.random_state()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accams.settings.fields import setting
-from accams.settings.kinds import FLAG, NONE, Callables, Clip, Either, Integer, Kind, Words
+from accams.settings.kinds import FLAG, NONE, Callables, Clip, Either, Integer, Seed, Words
 
 ENGINES = ("auto", "cpu", "dense", "graph", "cuda", "disk", "ray")
 
@@ -13,7 +13,7 @@ ENGINES = ("auto", "cpu", "dense", "graph", "cuda", "disk", "ray")
 def clip() -> Any:
     """Whether predictions are clipped."""
     doc = "Clip predictions to the range of the training values, or to the range given."
-    return setting(Clip(), doc, default=True, flag="-", type="bool or (float, float)")
+    return setting(Clip(), doc, default=True, type="bool or (float, float)")
 
 
 def engine() -> Any:
@@ -28,6 +28,7 @@ def engine() -> Any:
         doc,
         default="auto",
         basic=True,
+        brief="auto, cpu, dense, graph, cuda, disk or ray.",
         type="{'auto', 'cpu', 'dense', 'graph', 'cuda', 'disk', 'ray'}",
     )
 
@@ -47,7 +48,9 @@ def n_shards() -> Any:
 def random_state() -> Any:
     """The seed."""
     doc = "The same seed gives the same model, bit for bit. None draws a new seed."
-    return setting(Kind(), doc, default=0, flag="--seed", basic=True, type="int, RandomState, Generator or None")
+    kind, brief = Seed(), "Seed of split and fit."
+    types = "int, RandomState, Generator or None"
+    return setting(kind, doc, default=0, flag="--seed", basic=True, brief=brief, type=types)
 
 
 def callbacks(record: str) -> Any:
@@ -64,4 +67,5 @@ def verbose() -> Any:
 
 def early_stopping(what: str) -> Any:
     """Whether held-out entries decide when to stop."""
-    return setting(FLAG, what, default=False, basic=True, type="bool")
+    brief = "Stop when held-out entries say so."
+    return setting(FLAG, what, default=False, basic=True, brief=brief, type="bool")

@@ -23,8 +23,9 @@ SECTIONS = ("Attributes", "Returns", "See Also", "Notes", "Examples")  # of a do
 
 
 def setting(
-    kind: Kind, doc: str, *, default: Any, kw_only: bool = True, flag: str = "", basic: bool = False, type: str = ""
-) -> Any:
+    kind: Kind, doc: str, *, default: Any, kw_only: bool = True, flag: str = "", basic: bool = False, brief: str = "",
+    type: str = "",
+) -> Any:  # fmt: skip
     """Declare one setting.
 
     Parameters
@@ -32,16 +33,19 @@ def setting(
     kind : Kind
         Which values are allowed.
     doc : str
-        For the docstring and for the help of the command line.
+        For the docstring and for ``accams fit --help-all``.
     default : object
     flag : str
         Its option, such as ``"--stencils -s"``; by default its name; "-" for none.
     basic : bool
         Whether ``accams fit --help`` shows it (``--help-all`` shows all).
+    brief : str
+        A few words for ``accams fit --help``, where it is shown there.
     type : str
         Its type as the docstring gives it; by default what the kind says.
     """
-    metadata = {"kind": kind, "doc": doc, "flag": flag, "basic": basic, "type": type or kind.text}
+    texts = {"doc": doc, "brief": brief, "type": type or kind.text}
+    metadata = {"kind": kind, "flag": flag, "basic": basic, **texts}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
 
 

@@ -28,6 +28,7 @@ class Kind:
 
     text: str = "anything"
     metavar: str = "VALUE"
+    letter: str = "X"  # a short metavar
 
     def allows(self, value: Any) -> bool:
         """Return whether `value` is of this kind."""
@@ -37,15 +38,19 @@ class Kind:
         """Parse `text`; raise ValueError if it is not of this kind."""
         return text
 
+    def convert(self, value: Any) -> Any:
+        """Return a value of a configuration file as Python has it: TOML knows lists but no tuples."""
+        return value
+
     def check(self, name: str, value: Any) -> None:
         """Raise InputError unless `value` is of this kind."""
         if not self.allows(value):
             raise InputError(f"{name} must be {self.text}, not {value!r}")
 
     def parse(self, name: str, text: Any) -> Any:
-        """Return the value that `text` stands for, checked; values that are not text are only checked."""
+        """Return the value that `text` (or a value of a configuration file) stands for, checked."""
         try:
-            value = self.read(text) if isinstance(text, str) else text
+            value = self.read(text) if isinstance(text, str) else self.convert(text)
         except ValueError:
             raise InputError(f"{name} must be {self.text}, not {text!r}") from None
         self.check(name, value)
@@ -55,7 +60,7 @@ class Kind:
 class Integer(Kind):
     """An integer of at least `low`."""
 
-    metavar = "INTEGER"
+    metavar, letter = "INTEGER", "N"
 
     def __init__(self, low: int = 1) -> None:
         self.low = low
@@ -93,6 +98,8 @@ POSITIVE = Number(0.0, open_low=True)
 class Words(Kind):
     """One of a few words, True, False or None."""
 
+    letter = "NAME"
+
     def __init__(self, *words: Any) -> None:
         self.words = words
         self.text = " or ".join(map(repr, words))
@@ -118,10 +125,13 @@ class Either(Kind):
     def __init__(self, *kinds: Kind) -> None:
         self.kinds = kinds
         self.text = " or ".join(kind.text for kind in kinds)
-        self.metavar = "|".join(kind.metavar for kind in kinds)
+        self.metavar, self.letter = "|".join(kind.metavar for kind in kinds), kinds[-1].letter
 
     def allows(self, value: Any) -> bool:
         return any(kind.allows(value) for kind in self.kinds)
+
+    def convert(self, value: Any) -> Any:
+        return next((x for kind in self.kinds if kind.allows(x := kind.convert(value))), value)
 
     def read(self, text: str) -> Any:
         for kind in self.kinds:
@@ -162,12 +172,15 @@ class Pair(Kind):
     def read(self, text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
 
+    def convert(self, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
 
 class Clusters(Kind):
     """Row and column clusters of the stencils: k, (k_rows, k_cols), or a list of those."""
 
     text = f"an integer from 1 to {MAX_CLUSTERS}, a tuple (rows, columns) of those, or a list of either"
-    metavar = "K|ROWSxCOLUMNS"
+    metavar, letter = "K|ROWSxCOLUMNS", "K"
 
     def allows(self, value: Any) -> bool:
         listed = value if isinstance(value, list) else [value]
@@ -181,6 +194,9 @@ class Clusters(Kind):
         listed = [tuple(int(k) for k in part.lower().split("x")) for part in text.split(",")]
         sizes = [each[0] if len(each) == 1 else each for each in listed]
         return sizes[0] if len(sizes) == 1 else sizes
+
+    def convert(self, value: Any) -> Any:
+        return [tuple(each) if isinstance(each, list) else each for each in value] if isinstance(value, list) else value
 
 
 class Clip(Kind):
@@ -199,6 +215,22 @@ class Clip(Kind):
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         return tuple(float(part) for part in text.split(","))
+
+    def convert(self, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class Seed(Kind):
+    """A seed as scikit-learn has it: None, an integer, or a generator of NumPy."""
+
+    text = "None, a non-negative integer or a NumPy generator"
+    metavar, letter = "none|INTEGER", "N"
+
+    def allows(self, value: Any) -> bool:
+        return value is None or Integer(0).allows(value) or hasattr(value, "bit_generator") or hasattr(value, "randint")
+
+    def read(self, text: str) -> int | None:
+        return None if text.lower() == "none" else int(text)
 
 
 class Bytes(Kind):
@@ -223,11 +255,21 @@ class Bytes(Kind):
         return float(parts[1]) * (1024.0 if parts[3] else 1000.0) ** UNITS[parts[2]]
 
 
+class Text(Kind):
+    """Text of any kind; `text` says what it stands for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+
 class FilePath(Kind):
     """A path of a file whose folder exists."""
 
     text = "a path in a folder that exists"
-    metavar = "PATH"
+    metavar = letter = "PATH"
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, (str, Path)) and Path(value).parent.is_dir()
