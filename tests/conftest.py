@@ -1,4 +1,4 @@
-"""Where the tests find real data sets, and a line in the summary for those that did not."""
+"""Fixtures for all tests, and the markers `covering` and `full`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import os
 import secrets
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,15 @@ def made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
+def short_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A noise calibration of few sweeps, for tests that compare two fits: a difference shows in any sweep."""
+    from accams.fit.calibrate import calibrate  # not at the top: NUMBA_ENABLE_CUDASIM must be set before
+
+    monkeypatch.setattr("accams.fit.calibrate.MOST_SHIFTS", 1)
+    monkeypatch.setattr("accams.fit.bayesian.calibrate", partial(calibrate, sweeps=(6, 3)))
+
+
+@pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
     """A web server for the folder `site`, and the list of paths that were asked for."""
     site = tmp_path / "site"
@@ -74,6 +86,35 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
     httpd.shutdown()
     thread.join()
     httpd.server_close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `full` the combinations of parameters that a test marked `covering` can do without."""
+    groups = defaultdict[tuple[pytest.Item | None, str], list[pytest.Function]](list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("covering"):
+            groups[item.parent, item.originalname].append(item)
+    for group in groups.values():
+        kept = covering([tuple(item.callspec.indices.items()) for item in group])
+        for place, item in enumerate(group):
+            if place not in kept:
+                item.add_marker("full")
+
+
+def covering(combinations_: list[tuple[tuple[str, int], ...]]) -> set[int]:
+    """Return the positions of few combinations that together hold every value of every parameter.
+
+    Greedy: each is the one with the most values that are not yet held, and among those with the most new pairs.
+    """
+    pairs = [set(combinations(each, 2)) for each in combinations_]
+    values, held, kept = {x for each in combinations_ for x in each}, set[Any](), set[int]()
+    while values:
+        best = max(range(len(pairs)), key=lambda p: (len(values & {*combinations_[p]}), len(pairs[p] - held)))
+        kept.add(best)
+        values -= {*combinations_[best]}
+        held |= pairs[best]
+    return kept
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -60,7 +60,7 @@ def workers() -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("n_shards", [1, 2, 4])
+@pytest.mark.parametrize("n_shards", [2, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 4))])
 def test_the_same_model(n_shards: int, data: Observations, right: Any) -> None:
     model = BayesianACCAMS(3, 3, engine="ray", n_shards=n_shards, **SETTINGS).fit(data)
     assert np.array_equal(model.predict(PAIRS), right)
