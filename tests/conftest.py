@@ -96,23 +96,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and item.get_closest_marker("covering"):
             groups[item.parent, item.originalname].append(item)
     for group in groups.values():
-        kept = covering([tuple(item.callspec.indices.items()) for item in group])
+        strength = group[0].get_closest_marker("covering").args  # type: ignore[union-attr]
+        kept = covering([values_of(item) for item in group], *strength)
         for place, item in enumerate(group):
             if place not in kept:
                 item.add_marker("full")
 
 
-def covering(combinations_: list[tuple[tuple[str, int], ...]]) -> set[int]:
-    """Return the positions of few combinations that together hold every value of every parameter.
+def values_of(item: pytest.Function) -> list[tuple[str, ...]]:
+    """Return one value per `parametrize` mark of a test: names that are given together count as one parameter."""
+    marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    groups = [mark.split(",") if isinstance(mark, str) else mark for mark in marks]
+    return [tuple(f"{name.strip()}={item.callspec.params[name.strip()]!r}" for name in names) for names in groups]
 
-    Greedy: each is the one with the most values that are not yet held, and among those with the most new pairs.
+
+def covering(tests: list[list[tuple[str, ...]]], strength: int = 1) -> set[int]:
+    """Return the positions of few tests that together hold every value (of strength 2: every pair of values).
+
+    Greedy: each is the one that holds the most values not yet held, and among those the most new pairs.
     """
-    pairs = [set(combinations(each, 2)) for each in combinations_]
-    values, held, kept = {x for each in combinations_ for x in each}, set[Any](), set[int]()
-    while values:
-        best = max(range(len(pairs)), key=lambda p: (len(values & {*combinations_[p]}), len(pairs[p] - held)))
+    wanted, pairs = ([set(combinations(values, n)) for values in tests] for n in (strength, 2))
+    left, held, kept = set[Any]().union(*wanted), set[Any](), set[int]()
+    while left:
+        best = max(range(len(tests)), key=lambda p: (len(left & wanted[p]), len(pairs[p] - held)))
         kept.add(best)
-        values -= {*combinations_[best]}
+        left -= wanted[best]
         held |= pairs[best]
     return kept
 
