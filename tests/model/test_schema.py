@@ -198,9 +198,11 @@ def test_fields_of_the_right_kind_with_any_value(copied, part, field):
             try:
                 loaded = accams.load(path)
             except accams.ModelFileError as error:
-                assert str(path) in str(error)
+                refusal: str | None = str(error)
             else:
+                refusal = None
                 assert predictions(loaded).ndim == 1
+        assert refusal is None or str(path) in refusal
 
 
 @pytest.mark.parametrize(
