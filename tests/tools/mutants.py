@@ -16,9 +16,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from time import perf_counter
 
 COPIED = ("src", "tests", "experiments", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "Makefile")
 ENGINE, FIT = "tests/engine/test_engine_", "tests/fit/test_fit_"
@@ -242,36 +240,38 @@ def copied(tree: Path, folder: Path) -> None:
             shutil.copy2(tree / name, folder / name)
 
 
-def passes(tree: Path, tests: tuple[str, ...], timeout: float) -> bool:
-    """Return whether these quick tests pass in a tree; a run that does not end does not pass."""
+def failure(tree: Path, tests: tuple[str, ...], timeout: float) -> str | None:
+    """Return the first of these quick tests that fails in a tree, or None."""
     quick = ["-m", "not full"] if '"full:' in (tree / "pyproject.toml").read_text() else []  # not in older trees
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *quick, *tests]
     environment = os.environ | {"PYTHONPATH": str(tree / "src")}
     try:
-        done = subprocess.run(command, cwd=tree, env=environment, timeout=timeout, capture_output=True, check=False)
+        done = subprocess.run(command, cwd=tree, env=environment, timeout=timeout, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        return "timeout"
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return None if done.returncode == 0 else (failed or [f"exit status {done.returncode}"])[0].rpartition("/")[2]
 
 
-@cache
-def passes_unchanged(tree: Path, tests: tuple[str, ...], timeout: float) -> bool:
-    """Return whether the tests pass without a mutant."""
+def unchanged(tree: Path, tests: tuple[str, ...], timeout: float) -> str | None:
+    """Return the first test that fails without a mutant, or None."""
     with tempfile.TemporaryDirectory() as folder:
         copied(tree, Path(folder))
-        return passes(Path(folder), tests, timeout)
+        return failure(Path(folder), tests, timeout)
 
 
-def tried(mutant: Mutant, tree: Path, timeout: float, trust: bool) -> str:
-    """Return "caught", "survived", or why the mutant says nothing about the tests."""
-    tests = tuple(name for name in mutant.tests if (tree / name).exists())
-    if not trust and not passes_unchanged(tree, tests, timeout):
-        return "unusable: the tests fail without it"
+def tried(mutant: Mutant, tree: Path, timeout: float) -> str | None:
+    """Return the first test that fails with the mutant, or None."""
     with tempfile.TemporaryDirectory() as folder:
         copied(tree, Path(folder))
         file, old, new = edit_of(mutant, Path(folder))
         file.write_text(file.read_text().replace(old, new))
-        return "survived" if passes(Path(folder), tests, timeout) else "caught"
+        return failure(Path(folder), tests_of(mutant, tree), timeout)
+
+
+def tests_of(mutant: Mutant, tree: Path) -> tuple[str, ...]:
+    """Return the tests of a mutant that this tree has."""
+    return tuple(name for name in mutant.tests if (tree / name).exists())
 
 
 def main() -> None:
@@ -285,14 +285,18 @@ def main() -> None:
     chosen = [m for m in MUTANTS if not asked.only or any(part in m.name for part in asked.only)]
     for mutant in chosen:
         edit_of(mutant, asked.tree)
-    print("| floor | mutant | result | seconds |\n|---|---|---|---|", flush=True)
-    results = []
+    everything = tuple(sorted({name for mutant in chosen for name in tests_of(mutant, asked.tree)}))
+    broken = None if asked.trust else unchanged(asked.tree, everything, len(everything) * asked.timeout)
+    if broken is not None:
+        raise SystemExit(f"{broken} fails without any mutant: mend it first")
+    print("| floor | mutant | caught by |\n|---|---|---|", flush=True)
+    survived = 0
     for mutant in chosen:
-        began = perf_counter()
-        results.append(tried(mutant, asked.tree, asked.timeout, asked.trust))
-        print(f"| {mutant.floor} | {mutant.name} | {results[-1]} | {perf_counter() - began:.0f} |", flush=True)
-    print(f"\n{results.count('caught')} of {len(results)} caught, {results.count('survived')} survived")
-    sys.exit(results.count("caught") < len(results))
+        found = tried(mutant, asked.tree, asked.timeout)
+        survived += found is None
+        print(f"| {mutant.floor} | {mutant.name} | {found or '**survived**'} |", flush=True)
+    print(f"\n{len(chosen) - survived} of {len(chosen)} caught")
+    sys.exit(survived > 0)
 
 
 if __name__ == "__main__":
