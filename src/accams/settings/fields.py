@@ -60,7 +60,7 @@ class Settings:
             record = nested(each)
             if deep and record is not None:
                 value = params[each.name]
-                inner = (value if isinstance(value, record) else record()).get_params()  # a wrong one is told by fit
+                inner = (value if isinstance(value, record) else record()).get_params()  # fit refuses others
                 params.update({f"{each.name}__{name}": value for name, value in inner.items()})
         return params
 
