@@ -72,7 +72,7 @@ def fitted(matrix=MATRIX, **how):
 
 @pytest.mark.parametrize("n", [0, -1, 2.5])
 def test_guests_are_recommended_whole_numbers_of_columns(n):
-    with pytest.raises(InputError, match="n must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="n must be an integer of at least 1"):
         fitted().fold_in({0: 3.0}).recommend(n)
 
 
