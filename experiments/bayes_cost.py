@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from accams import BayesianACCAMS
+from accams import BayesianACCAMS, Schedule
 from accams.data.observations import Observations
 from accams.data.planted import planted_stencils
 from common import machine, table
@@ -26,9 +26,9 @@ def planted(millions: float) -> Observations:
 
 def times(observations: Observations, n_stencils: int, n_sweeps: int) -> list[float]:
     """Seconds of each sweep."""
-    model = BayesianACCAMS(
-        n_stencils, noise=0.8, n_chains=1, n_sweeps=n_sweeps, init="prior", max_draws=1, verbose=False
-    ).fit(observations)
+    schedule = Schedule(init="prior", max_draws=1)
+    model = BayesianACCAMS(n_stencils, noise=0.8, n_chains=1, n_sweeps=n_sweeps, schedule=schedule, verbose=False)
+    model.fit(observations)
     return np.diff([sweep.seconds for sweep in model.history_]).tolist()
 
 

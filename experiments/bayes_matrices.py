@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from accams import ACCAMS, BayesianACCAMS
+from accams import ACCAMS, BayesianACCAMS, Priors, Schedule
 from accams.data import datasets
 from accams.data.observations import Observations
 from common import machine, table, use_local_data
@@ -63,7 +63,8 @@ def main() -> None:
     ):
         rows = [line("ACCAMS 8 x 16", observations, ACCAMS(8, 16, verbose=False))]
         for sampler, prior in (("blocked", "dirichlet"), ("collapsed", "crp")):
-            model = BayesianACCAMS(8, 16, sampler=sampler, prior=prior, n_chains=2, n_sweeps=sweeps, verbose=False)
+            priors, schedule = Priors(labels=prior), Schedule(sampler=sampler)
+            model = BayesianACCAMS(8, 16, n_chains=2, n_sweeps=sweeps, priors=priors, schedule=schedule, verbose=False)
             rows.append(line(f"{sampler}, {prior}", observations, model))
         print(f"{title}: {observations}\n\n{table(header, rows)}\n", flush=True)
     print(machine())

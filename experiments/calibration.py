@@ -23,9 +23,10 @@ from accams.data import datasets
 from accams.data.observations import Observations
 from accams.data.planted import planted_stencils
 from accams.data.splits import random_split
-from accams.estimators.bayes_settings import setup_of
 from accams.estimators.bayesian import BayesianACCAMS
+from accams.estimators.planning import plan_of
 from accams.fit.chains import Chains
+from accams.settings.bayesian import Priors
 from common import ROOT, table, use_local_data
 
 HERE = Path(__file__).resolve().parent
@@ -53,8 +54,9 @@ def observations(name: str) -> Observations:
 
 def chains_at(training: Observations, sigma: float | str, row_noise: Any, n_stencils: int = 30) -> Chains:
     """Chains as `BayesianACCAMS` would make them, on one thread."""
-    setup = setup_of(BayesianACCAMS(n_stencils, 10, noise=sigma, row_noise=row_noise), training, 0)
-    return Chains(training, "cpu", setup.hyper, N_CHAINS, setup.sigma2, setup.tau2, 1)
+    model = BayesianACCAMS(n_stencils, 10, noise=sigma, priors=Priors(row_noise=row_noise))
+    plan = plan_of(model, training, 0)
+    return Chains(training, "cpu", plan.hyper, N_CHAINS, plan.sigma2, plan.tau2, 1)
 
 
 def entropy_of(chains: Chains) -> float:

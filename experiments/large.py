@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from accams import BayesianACCAMS
+from accams import BayesianACCAMS, Priors, Schedule
 from accams.data.planted import planted_stencils
 from common import machine, table
 
@@ -42,9 +42,8 @@ print(len(file.to_bytes(small)), len(small), took, opened / 2**20, peak / 2**20,
 
 def fit(path: Path) -> None:
     data = planted_stencils(SHAPE, 10, 6, nnz=OBSERVATIONS, noise=0.8, scale=0.35, offset=3.6, degrees="long-tailed")
-    model = BayesianACCAMS(
-        n_stencils=20, n_chains=2, n_sweeps=30, n_burn_in=20, max_draws=20, noise="sampled", row_noise=None
-    )
+    priors, schedule = Priors(row_noise=None), Schedule(n_burn_in=20, max_draws=20)
+    model = BayesianACCAMS(20, n_chains=2, n_sweeps=30, noise="sampled", priors=priors, schedule=schedule)
     model.fit(data.observations).save(path)
 
 

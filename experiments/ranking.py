@@ -69,7 +69,7 @@ class Task:
         i, j, _ = self.ratings.coo()
         ids = model.row_index_.ids[self.users].tolist(), model.row_index_.ids[i], model.col_index_.ids[j]
         found = model.recommend(ids[0], N, seen=np.column_stack(ids[1:]), **how)
-        return np.asarray(model.col_index_.positions(np.array([r.col for r in found]))).reshape(len(self.users), N)
+        return np.asarray(model.col_index_.positions(found["item"])).reshape(len(self.users), N)
 
 
 def ours(task: Task, quick: bool) -> Iterator[tuple[str, str, np.ndarray]]:

@@ -63,7 +63,9 @@ def describe(model: Any, observations: Observations) -> dict[str, str]:
     if isinstance(model, BayesianACCAMS):
         mean, std, quantiles = model.predict(pairs, return_std=True, quantiles=[0.1, 0.9])
         answers["std"] = digest(mean, std, quantiles)
-        answers["draws"] = digest(*(x for d in model.posterior_.draws for x in (d.codes.rows, d.codes.cols, d.codes.flat)))
+        answers["draws"] = digest(
+            *(x for d in model.posterior_.draws for x in (d.codes.rows, d.codes.cols, d.codes.flat))
+        )
         answers["sigma"] = f"{model.sigma_!r} {model.predictive_sigma_!r}"
     users, items = observations.row_index.ids[:20].tolist(), observations.col_index.ids[:8].tolist()
     best = list(model.recommend(users, 7))

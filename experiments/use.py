@@ -19,9 +19,8 @@ from time import perf_counter
 
 import numpy as np
 
-from accams import StencilSum
+from accams import Model, StencilSum
 from accams.data.ids import Index
-from accams.estimators.small import StencilModel
 from accams.model.stencils import Stencil
 from common import machine, seconds
 
@@ -31,10 +30,10 @@ PAIRS, RANK, BLOCK = 10_000_000, 50, 1 << 16
 OPEN = """
 import sys, time
 import numpy as np
-import accams.estimators.files, accams.kernels.predict
+import accams.kernels.predict
 from accams.model import file
 warm = time.perf_counter()
-model = file.read(sys.argv[1])[0]
+model = file.read(sys.argv[1])
 opened = time.perf_counter()
 one = model.predict(np.zeros(17770, np.int64), np.arange(17770))
 print(opened - warm, time.perf_counter() - warm)
@@ -106,12 +105,10 @@ def main() -> None:
     print(machine())
 
 
-def whole(stencils: StencilSum) -> StencilModel:
-    """The sum as a model whose ids are positions."""
-    model = StencilModel(clip=False)
-    model.stencils_, model.value_range_ = stencils, (1.0, 5.0)
-    model.row_index_, model.col_index_ = Index(None, ROWS), Index(None, COLS)
-    return model
+def whole(stencils: StencilSum) -> Model:
+    """Return the sum as a model whose ids are positions."""
+    ids = Index(None, ROWS), Index(None, COLS)
+    return Model(stencils=stencils, row_index=ids[0], col_index=ids[1], value_range=(1.0, 5.0))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def run(name: str, seed: int, setting: dict[str, Any], paper: bool) -> dict[str,
     pairs, y = lines(name)
     test = permutation_test_positions(len(y), 0.1, seed)
     train = np.setdiff1d(np.arange(len(y)), test)
-    model = BayesianACCAMS.paper(**setting) if paper else BayesianACCAMS(**setting)
+    model = BayesianACCAMS.paper(**setting) if paper else BayesianACCAMS().set_params(**setting)
     began = perf_counter()
     model.fit(pairs[train], y[train], predict_at=pairs[test])
     seconds = perf_counter() - began

@@ -74,7 +74,7 @@ def ours(setting: dict[str, Any], train: Part, test: Part) -> tuple[str, float, 
     from accams import BayesianACCAMS
 
     pairs, asked = (np.column_stack([part.rows, part.cols]) for part in (train, test))
-    model = BayesianACCAMS(verbose=False, **setting)
+    model = BayesianACCAMS(verbose=False).set_params(**setting)
     began = perf_counter()
     model.fit(pairs, train.values)
     took = perf_counter() - began

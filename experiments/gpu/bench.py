@@ -31,7 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from accams import BayesianACCAMS, Observations, memory_estimate
+from accams import BayesianACCAMS, Observations, Priors, Schedule, memory_estimate
 from accams.data.ids import Index
 from accams.data.planted import planted_stencils
 from common import machine, use_local_data
@@ -42,8 +42,8 @@ from paper.sets import split
 NETFLIX, RATINGS = (480_189, 17_770), 100_500_000
 SIZES = {"1M": ((6_040, 3_706), 1_000_000), "10M": ((69_878, 10_677), 10_000_000), "100M": (NETFLIX, RATINGS)}
 NOISE, HELD_OUT = 0.8, 1_000_000
-PAPER = {"sampler": "blocked", "n_sub": 3, "noise": "sampled", "row_noise": None, "tau": "sampled", "n_chains": 1,
-         "verbose": False, "random_state": 0}  # fmt: skip
+PAPER = {"noise": "sampled", "n_chains": 1, "verbose": False, "random_state": 0,
+         "priors": Priors(row_noise=None, tau="sampled")}  # fmt: skip
 
 
 def planted(size: str, cache: Path) -> Observations:
@@ -77,9 +77,9 @@ def noise(obs: Observations, s: int) -> dict[str, Any]:
 
 def calibrated(obs: Observations, s: int) -> dict[str, Any]:
     """What calibrating the noise (the default of BayesianACCAMS) finds, with eight chains on the GPU."""
-    settings = {**PAPER, "noise": "calibrated", "n_sub": 1}
+    settings = {**PAPER, "noise": "calibrated", "schedule": Schedule(n_burn_in=10)}
     began = perf_counter()
-    model = BayesianACCAMS(s, 10, engine="cuda", n_sweeps=20, n_burn_in=10, **settings).fit(obs)
+    model = BayesianACCAMS(s, 10, engine="cuda", n_sweeps=20, **settings).fit(obs)
     found = model.calibration_
     assert found is not None
     return {"s": s, "seconds": perf_counter() - began, "estimate": float(np.sqrt(found.estimate)), "noise": found.noise,
@@ -100,7 +100,8 @@ def fitted(
         if engine == "cuda":
             least[0] = min(least[0], free_memory())
 
-    model = BayesianACCAMS(s, k, engine=engine, callbacks=[watch], n_sweeps=sweeps, n_burn_in=burn_in, thin=1, **PAPER)
+    schedule = Schedule(n_sub=3, n_burn_in=burn_in, thin=1)
+    model = BayesianACCAMS(s, k, engine=engine, callbacks=[watch], n_sweeps=sweeps, schedule=schedule, **PAPER)
     began = perf_counter()
     model.fit(obs)
     seconds = perf_counter() - began

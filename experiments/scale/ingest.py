@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from accams.cli.values import whole_bytes
+from accams.cli.values import size_in_bytes
 from accams.data.planted import planted_stencils
 from common import machine, table
 
@@ -75,7 +75,7 @@ def main() -> None:
             command = [sys.executable, __file__, "--plant", str(source), "--millions", str(given.millions)]
             subprocess.run(command, check=True)
             print(f"planted in {perf_counter() - began:.0f} s", flush=True)
-        memory = whole_bytes(given.memory)
+        memory = size_in_bytes("--memory", given.memory)
         command = [sys.executable, "-c", INGEST, str(source), str(store), str(memory)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         numbers, stages = done.stdout.strip().splitlines()

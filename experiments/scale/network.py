@@ -28,7 +28,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # before Ray is imported: no
 
 import ray
 
-from accams import BayesianACCAMS, Observations
+from accams import BayesianACCAMS, Observations, Priors, Schedule
 from accams.engine.ray.cluster import join
 from common import machine, table
 
@@ -92,10 +92,11 @@ def main() -> None:
         def watch(_: Any) -> None:
             marks.append((perf_counter(), travelled()))
 
-        fit = {"n_sweeps": given.sweeps, "n_burn_in": given.sweeps - 1, "thin": 1, "n_chains": 1, "verbose": False}
         model = BayesianACCAMS(
-            given.stencils, K, engine="ray", n_shards=MACHINES, noise="sampled", row_noise=4.0, callbacks=[watch], **fit
-        )
+            given.stencils, K, engine="ray", noise="sampled", callbacks=[watch], n_sweeps=given.sweeps, n_chains=1,
+            priors=Priors(row_noise=4.0), schedule=Schedule(n_burn_in=given.sweeps - 1, thin=1, n_shards=MACHINES),
+            verbose=False,
+        )  # fmt: skip
         assert sum(each["Alive"] for each in ray.nodes()) == 1 + MACHINES
         model.fit(obs)
     finally:

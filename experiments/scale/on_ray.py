@@ -25,7 +25,7 @@ FIT = """
 import hashlib, sys
 from pathlib import Path
 import numpy as np
-from accams import BayesianACCAMS, Observations, memory_estimate
+from accams import BayesianACCAMS, Observations, Priors, Schedule, memory_estimate
 
 def peak(pid):
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -39,8 +39,9 @@ def watch(step):
 
 store, engine, s, sweeps = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 times, peaks, obs = [], [], Observations.open(store, verify=False)
-model = BayesianACCAMS(s, 10, engine=engine, n_threads=2, n_shards=2, n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1,
-                       n_chains=1, noise="sampled", row_noise=4.0, verbose=False, callbacks=[watch])
+schedule = Schedule(n_burn_in=sweeps - 1, thin=1, n_shards=2)
+model = BayesianACCAMS(s, 10, engine=engine, n_threads=2, n_sweeps=sweeps, n_chains=1, noise="sampled",
+                       priors=Priors(row_noise=4.0), schedule=schedule, verbose=False, callbacks=[watch])
 model.fit(obs)
 digest = hashlib.sha256()
 for each in (*model.stencils_.templates, *model.stencils_.row_labels, *model.stencils_.col_labels):

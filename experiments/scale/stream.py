@@ -20,17 +20,17 @@ from common import machine, table
 FIT = """
 import hashlib, resource, sys, time
 import numpy as np
-from accams import BayesianACCAMS, Observations
+from accams import BayesianACCAMS, Observations, Priors, Schedule
 store, engine, noise, s, sweeps, limit = *sys.argv[1:4], *map(int, sys.argv[4:6]), float(sys.argv[6])
 times = []
 def watch(step):
     times.append(step.seconds)
 obs = Observations.open(store, verify=False)
 opened = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-model = BayesianACCAMS(s, 10, engine="ray" if engine == "ray" else "auto", n_shards=2,
-                       memory_limit=limit * 2.0**30 if engine == "disk" else None,
-                       n_sweeps=sweeps, n_burn_in=sweeps - 1, thin=1, n_chains=1, noise=noise, row_noise=None,
-                       verbose=False, callbacks=[watch])
+schedule = Schedule(n_burn_in=sweeps - 1, thin=1, n_shards=2,
+                    memory_limit=limit * 2.0**30 if engine == "disk" else None)
+model = BayesianACCAMS(s, 10, engine="ray" if engine == "ray" else "auto", n_sweeps=sweeps, n_chains=1, noise=noise,
+                       priors=Priors(row_noise=None), schedule=schedule, verbose=False, callbacks=[watch])
 model.fit(obs)
 assert model.engine_ == engine
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

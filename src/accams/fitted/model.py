@@ -384,10 +384,7 @@ class Model(FormerNames, PredictingParts):
             history = seen
         apart = isinstance(history, (str, Path)) and history != "auto"
         keep = False if apart else self._keeps_history(history, ids)
-        content = files.to_bytes(
-            self, ids=ids, interactions=keep, activity=self.posterior is not None or bool(self.fit_history),
-            coding=coding, templates=templates,
-        )  # fmt: skip
+        content = files.to_bytes(self, ids=ids, interactions=keep, coding=coding, templates=templates)
         if apart:
             if self.interactions is None:
                 raise InputError("this model does not know what its users have seen: there is no history to write")

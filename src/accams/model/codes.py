@@ -131,7 +131,7 @@ def position_pairs(
     i, j = (np.ascontiguousarray(x, dtype=np.int64) for x in np.broadcast_arrays(i, j))
     for name, x, size in (("row", i, shape[0]), ("column", j, shape[1])):
         if x.size and (int(x.min()) < -1 or int(x.max()) >= size):
-            raise InputError(f"{name} positions must lie between 0 and {size - 1} (or be -1 for one never seen)")
+            raise InputError(f"{name} positions must lie between 0 and {size - 1} (or be -1 for an unknown one)")
     return i, j
 
 

@@ -1,49 +1,40 @@
-"""Gather what a report shows from a model, as plain values: figures and the page only draw them."""
+"""Gather the contents of a report from a model, as plain values: figures and the page only draw them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.errors import InputError
 from accams.model.codes import Codes
-from accams.model.interactions import Interactions
-from accams.model.posterior import Mixing, Posterior
+from accams.model.posterior import Mixing
 from accams.model.size import factor_bits
 from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
-from accams.use.explain import Members
-from accams.use.hierarchy import Node, centred_lines, merged, telling
+from accams.use.hierarchy import Node, centred_lines, grouped, telling
 
 Floats = NDArray[np.float64]
 Name = Callable[[Any], str]
 SHOWN_STENCILS = 4
-ROW_GROUPS, COL_GROUPS = 6, 8  # of labels that are alike, in a picture of a stencil
+GROUPS = (6, 8)  # most groups of row and column labels in a picture of a stencil
 NAMED = 3  # members of a block
-ASKED = 8  # columns whose most similar ones are shown
+ASKED = 8  # items whose most similar ones are shown
 SIMILAR = 5
-POPULAR = 0.25  # share of the columns that are worth naming as similar ones
-RANKS = (10, 50)  # of factorisations whose size is shown beside
+POPULAR = 0.25  # share of the items that are shown as similar ones
+RANKS = (10, 50)  # of factorisations whose size is shown for comparison
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A stencil as a small table: labels that are alike have been put together.
+    """A stencil as a small table of what it adds to each group of row labels and group of column labels.
 
-    Attributes
-    ----------
-    stencil : int
-    table : array (row group, column group)
-        What the stencil adds there.
-    row_sizes, col_sizes : tuple of int
-    names : tuple of tuples of str
-        The most active columns of each group.
+    `names` are the most active items of each group.
     """
 
     stencil: int
@@ -55,7 +46,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Weight:
-    """So many bytes, of what; `ours` tells our models from what stands beside them."""
+    """Bytes of a model (`ours`) or of something to compare it with."""
 
     what: str
     bytes: float
@@ -64,22 +55,20 @@ class Weight:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a report is made of.
+    """Contents of a report.
 
     Attributes
     ----------
     kind : str
-        The model's class.
+        Class of the estimator.
     blanks : bool
         Whether blanks were observed zeros.
     sides : (str, str)
-        What rows and columns are called.
-    n_observed : int or None
+        Names of rows and columns, in the plural.
     explained_by : int or None
         Stencils of the small model that explains one of many draws.
-    tree : Node
     name : function
-        What an id is called.
+        Title of an id.
     """
 
     kind: str
@@ -101,45 +90,8 @@ class Facts:
     name: Name
 
 
-class Explained(Protocol):
-    """The model of a single sum that explains another one."""
-
-    @property
-    def stencils(self) -> StencilSum: ...
-    @property
-    def members(self) -> Members: ...
-
-
-class Reported(Protocol):
-    """What a report asks of a model (`accams.Model` is one)."""
-
-    @property
-    def stencils(self) -> StencilSum: ...
-    @property
-    def posterior(self) -> Posterior | None: ...
-    @property
-    def explainer(self) -> Explained: ...
-    @property
-    def items(self) -> NDArray[Any]: ...
-    @property
-    def interactions(self) -> Interactions | None: ...
-    @property
-    def zero_weight(self) -> float | None: ...
-    @property
-    def evaluation(self) -> Evaluation | None: ...
-    @property
-    def fit_history(self) -> Sequence[Any]: ...
-    @property
-    def info(self) -> Any: ...
-    @property
-    def file_size(self) -> int: ...
-    def diagnostics(self) -> Diagnostics: ...
-    def hierarchy(self, *, candidates: Any = None) -> Node: ...
-    def similar(self, which: Any, n: int = 10, *, candidates: Any = None) -> Iterable[Any]: ...
-
-
 def gather(
-    model: Reported, titles: Mapping[Any, str] | None = None, evaluation: Evaluation | None = None,
+    model: Any, titles: Mapping[Any, str] | None = None, evaluation: Evaluation | None = None,
     size: int | None = None,
 ) -> Facts:  # fmt: skip
     """Gather the facts of a fitted model.
@@ -153,10 +105,6 @@ def gather(
         By default, the model's own.
     size : int, optional
         Bytes of its file; by default, of the file that it would write.
-
-    Returns
-    -------
-    Facts
     """
     if not len(model.stencils):
         raise InputError("this model has no stencils: there is nothing to report")
@@ -191,18 +139,18 @@ def gather(
 
 
 def plain(text: str) -> str:
-    """Text that can be written to any file: what is half a character becomes a question mark."""
+    """Replace lone surrogates, which no file can hold, by question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _plural(name: Any) -> str:
-    """What several of them are called: user_id is of users."""
+    """Return the plural of the name of an id: "users" for "user_id"."""
     short = str(name).removesuffix("_id").removesuffix("Id") or str(name)
     return short if short.endswith("s") else f"{short}s"
 
 
 def _worth_naming(weights: Floats, ids: NDArray[Any]) -> list[Any]:
-    """The ids that are more active than most; all of them where there are few."""
+    """Return the ids that are more active than most; all of them where there are few."""
     few = max(100, round(POPULAR * len(ids)))
     return ids[np.sort(np.argsort(-weights, kind="stable")[:few])].tolist()  # type: ignore[no-any-return]
 
@@ -210,64 +158,48 @@ def _worth_naming(weights: Floats, ids: NDArray[Any]) -> list[Any]:
 def _picture(codes: Codes, s: int, ids: NDArray[Any], weights: Floats, name: Name) -> Picture:
     template = np.asarray(codes.template(s)[:-1, :-1], np.float64)
     labels = codes.rows[:-1, s], codes.cols[:-1, s]
-    groups = [_ordered(codes, s, side, most) for side, most in ((0, ROW_GROUPS), (1, COL_GROUPS))]
+    groups = [grouped(*centred_lines(codes, s, side), most)[0] for side, most in enumerate(GROUPS)]
     shares = [np.bincount(x, minlength=k + 1)[:k].astype(float) for x, k in zip(labels, template.shape, strict=True)]
     table = np.array(
         [[_mean(template[np.ix_(a, b)], shares[0][a], shares[1][b]) for b in groups[1]] for a in groups[0]]
     )
-    inside = [[np.flatnonzero(np.isin(labels[side], group)) for group in groups[side]] for side in (0, 1)]
-    sizes = [tuple(len(x) for x in inside[side]) for side in (0, 1)]
-    members = tuple(tuple(map(name, ids[_first(x, weights)].tolist())) for x in inside[1])
-    return Picture(s, table, sizes[0], sizes[1], members)
-
-
-def _ordered(codes: Codes, s: int, side: int, most: int) -> list[list[int]]:
-    """Labels of a stencil in groups that are alike, in the order in which they differ most."""
-    lines, own, across = centred_lines(codes, s, side)
-    groups = merged(lines, own, across, most)
-    means = np.array([own[group] @ lines[group] / own[group].sum() for group in groups]) * np.sqrt(across)
-    main = np.linalg.svd(means, full_matrices=False)[2][0]
-    return [groups[p] for p in np.argsort(means @ main, kind="stable")]
+    rows, cols = ([np.flatnonzero(np.isin(labels[side], group)) for group in groups[side]] for side in (0, 1))
+    first = (inside[np.argsort(-weights[inside], kind="stable")[:NAMED]] for inside in cols)
+    names = tuple(tuple(map(name, ids[members].tolist())) for members in first)
+    return Picture(s, table, tuple(map(len, rows)), tuple(map(len, cols)), names)
 
 
 def _mean(block: Floats, rows: Floats, cols: Floats) -> float:
     return float(rows @ block @ cols / (rows.sum() * cols.sum()))
 
 
-def _first(inside: NDArray[np.int64], weights: Floats) -> NDArray[np.int64]:
-    return inside[np.argsort(-weights[inside], kind="stable")[:NAMED]]
-
-
 def _similar(
-    model: Reported, ids: NDArray[Any], weights: Floats, name: Name
+    model: Any, ids: NDArray[Any], weights: Floats, name: Name
 ) -> tuple[tuple[str, tuple[tuple[str, float], ...]], ...]:
-    """The most active columns, each with those that are most like it among the more active ones."""
-    among = _worth_naming(weights, ids)
+    """Return the most active items, each with those most similar to it among the more active ones."""
+    among, n = _worth_naming(weights, ids), min(SIMILAR, len(ids))
     asked: list[Any] = ids[np.argsort(-weights, kind="stable")[:ASKED]].tolist()
-    found = []
-    for x in asked:
-        alike = model.similar(x, min(SIMILAR, len(ids)), candidates=among)
-        found.append((name(x), tuple((name(y), score) for y, score in alike)))
-    return tuple(found)
+    return tuple(
+        (name(x), tuple((name(y), score) for y, score in model.similar(x, n, candidates=among))) for x in asked
+    )
 
 
-def _weights(model: Reported, small: StencilSum | None, size: int | None) -> tuple[Weight, ...]:
-    """Bytes of the model and of what one would keep in its place."""
-    shape, seen = model.stencils.shape, model.interactions
-    found = [Weight("this model", float(model.file_size if size is None else size), True)]
+def _weights(model: Any, small: StencilSum | None, size: int | None) -> tuple[Weight, ...]:
+    """Return the bytes of the model and of alternatives to it."""
+    shape, interactions = model.stencils.shape, model.interactions
+    weights = [Weight("this model", float(model.file_size if size is None else size), True)]
     if small is not None:
-        found.append(Weight("distilled to explain it", float(small.size.bytes), True))
+        weights.append(Weight("distilled to explain it", float(small.size.bytes), True))
     for rank in RANKS:
         if rank < min(shape):
-            found.append(Weight(f"SVD of rank {rank}, 32 bits", factor_bits(shape, rank) / 8, False))
-    if seen is not None:
-        found.append(Weight("the observations, 12 bytes each", 12.0 * len(seen), False))
-    found.append(Weight("the whole matrix, 32 bits", 4.0 * shape[0] * shape[1], False))
-    return tuple(found)
+            weights.append(Weight(f"SVD of rank {rank}, 32 bits", factor_bits(shape, rank) / 8, False))
+    if interactions is not None:
+        weights.append(Weight("the observations, 12 bytes each", 12.0 * len(interactions), False))
+    return (*weights, Weight("the whole matrix, 32 bits", 4.0 * shape[0] * shape[1], False))
 
 
 def _mixing(course: Diagnostics | None) -> tuple[Mixing, ...]:
-    """How the chains agree, where ArviZ is there to tell."""
+    """Return how well the chains agree, where ArviZ is installed."""
     try:
         return () if course is None else tuple(course.mixing())
     except InputError:
@@ -275,14 +207,14 @@ def _mixing(course: Diagnostics | None) -> tuple[Mixing, ...]:
 
 
 def later_gains(course: Diagnostics) -> Floats:
-    """What each stencil takes off the mean squared error, on average over the later half of the sweeps."""
+    """Return by how much each stencil lowers the mean squared error, on average over the later half of the sweeps."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a stencil that was never visited
         return np.asarray(np.nanmean(course.gain[len(course.gain) // 2 :], axis=0))
 
 
 def group_name(group: ActivityGroup) -> str:
-    """How many observations those of a group had at least, in few letters.
+    """Return the least number of observations of a group, in few letters.
 
     Examples
     --------
@@ -293,13 +225,13 @@ def group_name(group: ActivityGroup) -> str:
 
 
 def largest_of(values: Floats) -> float:
-    """The largest number that is one, for the end of a scale; 1 if there is none above 0."""
-    there = values[np.isfinite(values)]
-    return float(there.max()) if there.size and there.max() > 1e-9 else 1.0
+    """Return the largest finite number, for the end of a scale; 1 if there is none above 0."""
+    largest = float(values[np.isfinite(values)].max(initial=0.0))
+    return largest if largest > 1e-9 else 1.0
 
 
 def significant(largest: float) -> str:
-    """The format in which numbers up to this one are written, in few characters.
+    """Return the format for numbers up to `largest` in few characters.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing else: text, tables, figures and what draws them."""
+"""The report as one self-contained HTML page: text, tables, figures and the scripts that draw them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from accams.errors import InputError
 from accams.model.container import write_atomically
 from accams.model.size import bytes_text
 from accams.report import plots
-from accams.report.facts import Facts, Reported, gather, largest_of
+from accams.report.facts import Facts, gather
+from accams.report.plots import Panel, Plot
 from accams.use.evaluation import Evaluation
 from accams.use.hierarchy import Node
 
@@ -27,7 +28,7 @@ THEME = 'document.documentElement.dataset.theme=matchMedia("(prefers-color-schem
 
 
 def write(
-    model: Reported, path: str | Path, *, titles: Mapping[Any, str] | None = None,
+    model: Any, path: str | Path, *, titles: Mapping[Any, str] | None = None,
     evaluation: Evaluation | None = None, name: str = "model", size: int | None = None,
 ) -> None:  # fmt: skip
     """Write a report of a model: one HTML file that opens in any browser, without a network.
@@ -45,7 +46,7 @@ def write(
     size : int, optional
         Bytes of the model's file.
     """
-    library = plotly_js()
+    library = plotly_js()  # before the long work, since it may be missing
     write_page(gather(model, titles, evaluation, size), path, name, library)
 
 
@@ -55,7 +56,7 @@ def write_page(facts: Facts, path: str | Path, name: str, library: str) -> None:
 
 
 def plotly_js() -> str:
-    """The library that draws the figures, as the plotly package holds it."""
+    """Return the JavaScript library that draws the figures, from the plotly package."""
     try:
         return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     except ModuleNotFoundError:
@@ -64,21 +65,21 @@ def plotly_js() -> str:
 
 @dataclass
 class Page:
-    """The body of the page as it grows, and its figures."""
+    """Body of the page under construction, and its figures."""
 
     parts: list[str] = field(default_factory=list)
-    figures: dict[str, plots.Plot] = field(default_factory=dict)
+    figures: dict[str, Plot] = field(default_factory=dict)
     sections: list[tuple[str, str]] = field(default_factory=list)
 
     def section(self, name: str, title: str, text: str) -> None:
-        """A heading, and a paragraph (as HTML)."""
+        """Add a heading and a paragraph (as HTML)."""
         self.sections.append((name, title))
         self.parts.append(f'<h2 id="{name}">{escape(title)}</h2><p>{text}</p>')
 
-    def figures_beside(self, *figures: tuple[str, str, plots.Plot, str], wide: bool = False, most: int = 2) -> None:
-        """Figures (name, title, plot, caption), two or three beside each other where there is room."""
+    def panels(self, *panels: Panel, wide: bool = False, most: int = 2) -> None:
+        """Add plots, two or three beside each other where there is room."""
         shown = []
-        for name, title, plot, caption in figures:
+        for name, title, plot, caption in panels:
             self.figures[name] = plot
             height, label = plot["layout"]["height"], escape(title, quote=True)
             shown.append(
@@ -89,20 +90,17 @@ class Page:
         self.parts.append(f'<div class="grid{" three" if most == 3 else ""}">{"".join(shown)}</div>')
 
     def table(self, heads: Sequence[str], lines: Iterable[Sequence[str]], numbers: int = 0) -> None:
-        """A table whose last columns are numbers."""
+        """Add a table whose last columns are numbers."""
         kinds = [""] * (len(heads) - numbers) + [' class="number"'] * numbers
         head = "".join(f'<th scope="col"{kind}>{escape(x)}</th>' for x, kind in zip(heads, kinds, strict=True))
-        body = "".join(
-            "<tr>" + "".join(f"<td{kind}>{escape(x)}</td>" for x, kind in zip(line, kinds, strict=True)) + "</tr>"
-            for line in lines
-        )
-        self.parts.append(
-            f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        )
+        cells = ((f"<td{kind}>{escape(x)}</td>" for x, kind in zip(line, kinds, strict=True)) for line in lines)
+        body = "".join(f"<tr>{''.join(line)}</tr>" for line in cells)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        self.parts.append(f'<div class="table">{table}</div>')
 
 
 def html(facts: Facts, name: str, library: str) -> str:
-    """The whole page."""
+    """Return the whole page."""
     page = Page()
     _knowledge(page, facts)
     _goodness(page, facts)
@@ -138,15 +136,14 @@ def _introduction(facts: Facts) -> str:
 
 
 def _tiles(facts: Facts) -> str:
-    ours = [each for each in facts.weights if each.ours]
-    found = [(f"{facts.shape[0]:,}", facts.sides[0]), (f"{facts.shape[1]:,}", facts.sides[1])]
+    tiles = [(f"{n:,}", side) for n, side in zip(facts.shape, facts.sides, strict=True)]
     if facts.n_observed is not None:
-        found.append((f"{facts.n_observed:,}", "observations"))
+        tiles.append((f"{facts.n_observed:,}", "observations"))
     if facts.evaluation is not None:
-        found.append((f"{facts.evaluation.rmse:.4g}", "typical error (RMSE) on data not seen"))
-    found.append((f"{facts.n_stencils}", "stencils"))
-    found += [(bytes_text(each.bytes), each.what) for each in ours]
-    shown = "".join(f'<div class="tile"><b>{value}</b><span>{escape(label)}</span></div>' for value, label in found)
+        tiles.append((f"{facts.evaluation.rmse:.4g}", "typical error (RMSE) on data not seen"))
+    tiles.append((f"{facts.n_stencils}", "stencils"))
+    tiles += [(bytes_text(weight.bytes), weight.what) for weight in facts.weights if weight.ours]
+    shown = "".join(f'<div class="tile"><b>{value}</b><span>{escape(label)}</span></div>' for value, label in tiles)
     return f'<div class="tiles">{shown}</div>'
 
 
@@ -158,40 +155,27 @@ def _knowledge(page: Page, facts: Facts) -> None:
         f"as their number of {cols}, and name those that are most typical. The more active {cols} are shown.",
     )  # fmt: skip
     caption = "Touch or point at a box for more names; click it to go into it."
-    page.figures_beside(
-        ("tree", f"Groups of {facts.sides[1]}", plots.tree_plot(facts), caption), wide=True
-    )  # fmt: skip
+    page.panels(Panel("tree", f"Groups of {facts.sides[1]}", plots.tree_plot(facts), caption), wide=True)
     page.parts.append(f"<details><summary>The same as a list</summary><ul>{_listed(facts, facts.tree)}</ul></details>")
     page.parts.append(
         f"<p>The stencils that tell most apart. Each adds its number to the prediction for all {rows} of a group and "
         f"all {cols} of a group: red raises, blue lowers. Groups are named by their most active members.</p>"
     )
-    page.figures_beside(
-        *(
-            (
-                f"stencil{each.stencil}",
-                f"Stencil {each.stencil}",
-                plots.picture_plot(each, facts.sides),
-                "In the units of the values.",
-            )
-            for each in facts.pictures
-        )
-    )
+    page.panels(*plots.stencil_panels(facts))
     page.parts.append(f"<p>Which {cols} are alike in the model's eyes, for those with most data:</p>")
     lines = [(x, ", ".join(f"{y} ({score:.2f})" for y, score in alike)) for x, alike in facts.similar]
     page.table(("most active", "most similar (1 is the same)"), lines)
 
 
 def _listed(facts: Facts, node: Node) -> str:
-    """A branch of the tree as a list, for those who cannot see the boxes."""
+    """Return a branch of the tree as a list, for screen readers."""
     names = escape(", ".join(facts.name(x) for x in node.members))
     below = "".join(_listed(facts, child) for child in node.children)
     return f"<li>{node.size:,}: {names}{f'<ul>{below}</ul>' if below else ''}</li>"
 
 
 def _goodness(page: Page, facts: Facts) -> None:
-    found = facts.evaluation
-    if found is None:
+    if facts.evaluation is None:
         known = "" if facts.train_rmse is None else f" On its training data the error is {facts.train_rmse:.4g} (RMSE)."
         page.section(
             "good", "How good it is",
@@ -199,37 +183,29 @@ def _goodness(page: Page, facts: Facts) -> None:
             "<code>accams report --test FILE</code>.",
         )  # fmt: skip
         return
-    page.section("good", "How good it is", _verdict(facts, found))
-    shown = []
-    if found.coverage:
-        caption = "On the dotted line, intervals cover as much as they promise."
-        shown.append(("coverage", "Are its intervals honest?", plots.coverage_plot(found), caption))
-    caption = "Bars are groups by how many observations there were, about; dotted is the error of all."
-    for at, groups, side in (("byitems", found.by_col, facts.sides[1]), ("byusers", found.by_row, facts.sides[0])):
-        if len(groups) > 1:
-            shown.append((at, f"Error by data of {side}", plots.groups_plot(groups, found, side), caption))
-    if shown:
-        page.figures_beside(*shown, most=3)
+    page.section("good", "How good it is", _verdict(facts, facts.evaluation))
+    panels = plots.evaluation_panels(facts)
+    if panels:
+        page.panels(*panels, most=3)
 
 
-def _verdict(facts: Facts, found: Evaluation) -> str:
-    """Errors in words."""
+def _verdict(facts: Facts, result: Evaluation) -> str:
     text = (
-        f"On {found.n:,} entries that were not fitted, predictions are off by {found.rmse:.4g} (root mean square), "
-        f"{found.mae:.4g} on average. Always guessing the average would be off by {found.rmse_of_mean:.4g}: "
+        f"On {result.n:,} entries that were not fitted, predictions are off by {result.rmse:.4g} (root mean square), "
+        f"{result.mae:.4g} on average. Always guessing the average would be off by {result.rmse_of_mean:.4g}: "
     )
-    less = 100.0 * (1.0 - found.rmse / found.rmse_of_mean) if found.rmse_of_mean else 0.0
+    less = 100.0 * (1.0 - result.rmse / result.rmse_of_mean) if result.rmse_of_mean else 0.0
     text += f"the model takes {less:.0f} % off that." if less > 0.0 else "that is no worse than the model."
     if facts.blanks:
         text += " Only stored entries are among them, not the blanks, which this model takes for zeros."
-    for share, side in zip(found.new, facts.sides, strict=True):
+    for share, side in zip(result.new, facts.sides, strict=True):
         if share > MANY_NEW:
             text += f" <b>{100.0 * share:.0f} % of them are of {escape(side)} that the model does not know.</b>"
     return text
 
 
 def _smallness(page: Page, facts: Facts) -> None:
-    ours = min((each for each in facts.weights if each.ours), key=lambda each: each.bytes)
+    ours = min((weight for weight in facts.weights if weight.ours), key=lambda weight: weight.bytes)
     parts = 4.0 * facts.shape[0] * facts.shape[1] / ours.bytes
     beside = f", one part in {parts:,.0f} of the whole matrix" if parts >= 2.0 else ""
     page.section(
@@ -237,8 +213,7 @@ def _smallness(page: Page, facts: Facts) -> None:
         f"In blue, what this model takes ({escape(ours.what)}: {bytes_text(ours.bytes)}{beside}); in grey, what one "
         "would keep otherwise.",
     )  # fmt: skip
-    caption = "A step along the axis is ten times as much."
-    page.figures_beside(("bytes", "Bytes", plots.weights_plot(facts.weights), caption), wide=True)
+    page.panels(plots.size_panel(facts), wide=True)
 
 
 def _fitting(page: Page, facts: Facts) -> None:
@@ -246,40 +221,22 @@ def _fitting(page: Page, facts: Facts) -> None:
     if course is None:
         page.section("fit", "How the fit went", "This model does not remember it: small models leave that out.")
         return
-    sweeps, (rows, cols) = len(course.rmse), facts.sides
+    sweeps = len(course.rmse)
     page.section(
         "fit", "How the fit went",
         f"{sweeps:,} {'sweeps' if sweeps > 1 else 'sweep'} over {course.gain.shape[1]} stencils. Entropy tells how "
         "evenly a stencil spreads over its groups: 0 bits when all are in one. Labels that change little have settled.",
     )  # fmt: skip
-    by = "by stencil" if course.error is not None and sweeps == 1 else "by sweep"
-    page.figures_beside(
-        ("error", f"Error {by}", plots.error_plot(course), "On the data that was fitted."),
-        ("gain", "What each stencil is worth", plots.gain_plot(course), "The others being as they are."),
-    )
-    shown = []
-    for name, title, values, unit in (
-        ("entropy", "Entropy of labels", course.entropy, "bits"),
-        ("changed", "Labels changed", course.changed, "of the labels"),
-    ):
-        if name == "changed" and sweeps == 1:
-            continue
-        largest = largest_of(values)
-        for side, what in enumerate((rows, cols)):
-            plot = plots.stencils_plot(values[:, :, side], unit, largest)
-            shown.append(
-                (f"{name}{side}", f"{title}: {what}", plot, f"In {unit}." if unit == "bits" else "Share of them.")
-            )
-    page.figures_beside(*shown)
+    page.panels(*plots.fit_panels(facts, course))
     if course.posterior is not None and "log_joint" in course.posterior.traces:
         caption = "After the burn-in; one line a chain."
-        page.figures_beside(("traces", "Chains", plots.traces_plot(course), caption), wide=True)
+        page.panels(Panel("traces", "Chains", plots.traces_plot(course), caption), wide=True)
     if facts.mixing:
         _mixing(page, facts)
 
 
 def _mixing(page: Page, facts: Facts) -> None:
-    probes = next((each.r_hat for each in facts.mixing if each.quantity == "probes"), np.nan)
+    probes = next((line.r_hat for line in facts.mixing if line.quantity == "probes"), np.nan)
     verdict = "There is one chain, or too few sweeps, to tell whether chains agree"
     if np.isfinite(probes):
         verdict = (
@@ -290,9 +247,9 @@ def _mixing(page: Page, facts: Facts) -> None:
         "predictions at some cells.</p>"
     )
     lines = list[tuple[str, ...]]()
-    for each in facts.mixing:
-        found = ("held" if each.held else _number(x) for x in (each.r_hat, each.ess_bulk, each.ess_tail))
-        lines.append((each.quantity.replace("_", " "), _number(each.median), *found))
+    for line in facts.mixing:
+        values = ("held" if line.held else _number(x) for x in (line.r_hat, line.ess_bulk, line.ess_tail))
+        lines.append((line.quantity.replace("_", " "), _number(line.median), *values))
     page.table(("quantity", "median", "R-hat", "effective draws", "in the tails"), lines, numbers=4)
 
 

@@ -1,15 +1,18 @@
-"""The figures of the page, as Plotly understands them: plain dictionaries, in colours named like "$accent"."""
+"""The plots of a report, in Plotly's format: plain dictionaries, with colours named like "$accent".
+
+The page shows them with Plotly, `accams.report.figures` draws them with matplotlib.
+"""
 
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, Weight, group_name, largest_of, later_gains, significant
+from accams.report.facts import Facts, Picture, group_name, largest_of, later_gains, significant
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.use.hierarchy import Node
@@ -21,8 +24,66 @@ MOST_SWEEPS = 100  # points along an axis of sweeps
 HOVERED = 6  # members of a branch
 
 
+class Panel(NamedTuple):
+    """A plot with its title and caption; `name` is its id on the page."""
+
+    name: str
+    title: str
+    plot: Plot
+    caption: str
+
+
+def stencil_panels(facts: Facts) -> list[Panel]:
+    """Return one panel for each pictured stencil."""
+    caption = "In the units of the values."
+    return [
+        Panel(f"stencil{x.stencil}", f"Stencil {x.stencil}", picture_plot(x, facts.sides), caption)
+        for x in facts.pictures
+    ]
+
+
+def evaluation_panels(facts: Facts) -> list[Panel]:
+    """Return coverage and errors by activity on held-out data, where they are known."""
+    panels, result = list[Panel](), facts.evaluation
+    if result is None:
+        return panels
+    if result.coverage:
+        caption = "On the dotted line, intervals cover as much as they promise."
+        panels.append(Panel("coverage", "Are its intervals honest?", coverage_plot(result), caption))
+    caption = "Bars are groups by number of training observations, about; dotted is the error of all."
+    for name, groups, side in (("byitems", result.by_col, facts.sides[1]), ("byusers", result.by_row, facts.sides[0])):
+        if len(groups) > 1:
+            panels.append(Panel(name, f"Error by data of {side}", groups_plot(groups, result, side), caption))
+    return panels
+
+
+def size_panel(facts: Facts) -> Panel:
+    """Return the bytes of the model and of alternatives."""
+    return Panel("bytes", "Bytes", sizes_plot(facts), "A step along the axis is ten times as much.")
+
+
+def fit_panels(facts: Facts, course: Diagnostics) -> list[Panel]:
+    """Return error, gain, entropy and change of labels during the fit."""
+    once = len(course.rmse) == 1
+    by = "by stencil" if course.error is not None and once else "by sweep"
+    panels = [
+        Panel("error", f"Error {by}", error_plot(course), "On the data that was fitted."),
+        Panel("gain", "What each stencil is worth", gain_plot(course), "The others being as they are."),
+    ]
+    quantities = [("entropy", "Entropy of labels, bits", course.entropy, "bits", "0 when all labels are the same.")]
+    if not once:
+        quantities.append(
+            ("changed", "Share of labels changed", course.changed, "of the labels", "Since the last sweep.")
+        )
+    for name, title, values, unit, caption in quantities:
+        for axis, side in enumerate(facts.sides):
+            heat = stencils_plot(values[:, :, axis], unit, largest_of(values))
+            panels.append(Panel(f"{name}{axis}", f"{title}: {side}", heat, caption))
+    return panels
+
+
 def plot(data: list[Plot], height: int, x: Plot | None = None, y: Plot | None = None, **layout: Any) -> Plot:
-    """A figure with our layout."""
+    """Return a plot with the page's layout."""
     return {
         "data": data,
         "layout": {
@@ -42,14 +103,14 @@ def plot(data: list[Plot], height: int, x: Plot | None = None, y: Plot | None = 
 
 
 def axis(**more: Any) -> Plot:
-    """An axis with room for its labels."""
+    """Return an axis with room for its labels."""
     if isinstance(more.get("title"), str):
         more["title"] = {"text": more["title"], "standoff": 8}
     return {"automargin": True, "gridcolor": "$line", "zerolinecolor": "$line", "fixedrange": True, **more}
 
 
 def short(name: str, width: int = WIDEST) -> str:
-    """A name for an axis, safe to show: no markup, and not taken for a colour.
+    """Return a name for an axis that is safe to show: no markup, and not taken for a colour.
 
     Examples
     --------
@@ -61,7 +122,7 @@ def short(name: str, width: int = WIDEST) -> str:
 
 
 def tree_plot(facts: Facts) -> Plot:
-    """The tree of columns as nested boxes."""
+    """Draw the tree of items as nested boxes."""
     cols = short(facts.sides[1])
     ids, parents, sizes, hover, inks = list[str](), list[str](), list[int](), list[str](), list[str]()
     labels, fewer = list[str](), list[str]()  # for all levels, and where there is room for two only
@@ -90,7 +151,7 @@ def tree_plot(facts: Facts) -> Plot:
 
 
 def picture_plot(picture: Picture, sides: tuple[str, str]) -> Plot:
-    """A stencil: groups of columns down, groups of rows across, and what it adds."""
+    """Draw a stencil as a table of what it adds: groups of items down, groups of users across."""
     largest = largest_of(np.abs(picture.table))
     rows, cols = map(short, sides)
     digits = significant(largest)
@@ -108,39 +169,38 @@ def picture_plot(picture: Picture, sides: tuple[str, str]) -> Plot:
     across = _ticks([f"{n:,}" for n in picture.row_sizes], title=f"{rows} in each group")
     little = [short(names[0], 18) if names else "" for names in picture.names]
     narrow = {"data": [{"texttemplate": ""}], "layout": {"yaxis": {"ticktext": little}}}
-    found = plot([data], 120 + 40 * len(down), across, {**_ticks(down), "autorange": "reversed"})
-    return {**found, "narrow": narrow}
+    heat = plot([data], 120 + 40 * len(down), across, {**_ticks(down), "autorange": "reversed"})
+    return {**heat, "narrow": narrow}
 
 
-def coverage_plot(quality: Evaluation) -> Plot:
-    """How many observations lie within intervals, against how many should."""
-    should, do = ([100.0 * each[p] for each in quality.coverage] for p in (0, 1))
-    found = _line("", np.array(should), np.array(do)) | {"line": {"color": "$accent"}}
-    found |= {"mode": "lines+markers", "marker": {"size": 8}}
-    found["hovertemplate"] = "%{x:.0f} % intervals cover %{y:.1f} %<extra></extra>"
-    return plot([_dotted([45, 100], [45, 100]), found], 300, {"title": "intervals of, %"}, {"title": "cover, %"})
+def coverage_plot(result: Evaluation) -> Plot:
+    """Plot the share of observations inside intervals against the intervals' level."""
+    levels, shares = 100.0 * np.array(result.coverage).T
+    line = _line("", levels, shares) | {"line": {"color": "$accent"}, "mode": "lines+markers", "marker": {"size": 8}}
+    line["hovertemplate"] = "%{x:.0f} % intervals cover %{y:.1f} %<extra></extra>"
+    return plot([_dotted([45, 100], [45, 100]), line], 300, {"title": "intervals of, %"}, {"title": "cover, %"})
 
 
-def groups_plot(groups: tuple[ActivityGroup, ...], quality: Evaluation, what: str) -> Plot:
-    """Errors by how much data there was."""
+def groups_plot(groups: tuple[ActivityGroup, ...], result: Evaluation, side: str) -> Plot:
+    """Plot errors by number of training observations."""
     names = list(map(group_name, groups))
     bars = _bars(list(range(len(names))), [group.rmse for group in groups])
     bars |= {"text": [f"{group.n:,}" for group in groups], "textposition": "none"}
     bars["hovertemplate"] = "RMSE %{y:.4~g} of %{text} entries<extra></extra>"
-    line = _dotted([-0.5, len(names) - 0.5], [quality.rmse] * 2)
-    across = _ticks(names, title=f"observations that the {short(what)} had", tickangle=0, tickfont={"size": 10})
+    line = _dotted([-0.5, len(names) - 0.5], [result.rmse] * 2)
+    across = _ticks(names, title=f"observations that the {short(side)} had", tickangle=0, tickfont={"size": 10})
     return plot([bars, line], 300, across, {"title": "RMSE"}, bargap=0.2)
 
 
-def weights_plot(weights: tuple[Weight, ...]) -> Plot:
-    """Bytes, on a scale of powers of ten."""
-    ordered = sorted(weights, key=lambda each: -each.bytes)
-    names = [each.what.replace(", ", "<br>") for each in ordered]
+def sizes_plot(facts: Facts) -> Plot:
+    """Plot bytes on a logarithmic scale."""
+    ordered = sorted(facts.weights, key=lambda size: -size.bytes)
+    names = [size.what.replace(", ", "<br>") for size in ordered]
     data = {
-        "type": "bar", "orientation": "h", "x": [each.bytes for each in ordered], "y": list(range(len(names))),
-        "marker": {"color": ["$accent" if each.ours else "$faint" for each in ordered]}, "hoverinfo": "skip",
-        "text": [bytes_text(each.bytes) for each in ordered], "textposition": "inside", "insidetextanchor": "start",
-        "insidetextfont": {"color": ["$panel" if each.ours else "$ink" for each in ordered]},
+        "type": "bar", "orientation": "h", "x": [size.bytes for size in ordered], "y": list(range(len(names))),
+        "marker": {"color": ["$accent" if size.ours else "$faint" for size in ordered]}, "hoverinfo": "skip",
+        "text": [bytes_text(size.bytes) for size in ordered], "textposition": "inside", "insidetextanchor": "start",
+        "insidetextfont": {"color": ["$panel" if size.ours else "$ink" for size in ordered]},
     }  # fmt: skip
     low, high = np.log10(ordered[-1].bytes), np.log10(ordered[0].bytes)
     span = {"type": "log", "range": [low - 1.5, high + 0.1], "dtick": 1, "exponentformat": "SI", "ticksuffix": "B"}
@@ -149,7 +209,7 @@ def weights_plot(weights: tuple[Weight, ...]) -> Plot:
 
 
 def error_plot(course: Diagnostics) -> Plot:
-    """The training error by sweep, or by stencil where there was one sweep; noise and validation beside it."""
+    """Plot the training error by sweep, or by stencil of a single sweep, with noise and validation error."""
     if course.error is not None and len(course.rmse) == 1:
         errors = course.error[0]
         data = [_line("RMSE", np.arange(1, len(errors) + 1), errors)]
@@ -165,7 +225,7 @@ def error_plot(course: Diagnostics) -> Plot:
 
 
 def stencils_plot(values: Floats, what: str, largest: float) -> Plot:
-    """A quantity by sweep and stencil; by stencil alone where there was one sweep."""
+    """Plot a quantity by sweep and stencil, or by stencil of a single sweep."""
     stencils = list(range(values.shape[1]))
     if len(values) == 1:
         return plot([_bars(stencils, values[0])], 260, {"title": "stencil"}, {"title": what, "rangemode": "tozero"})
@@ -179,32 +239,31 @@ def stencils_plot(values: Floats, what: str, largest: float) -> Plot:
 
 
 def gain_plot(course: Diagnostics) -> Plot:
-    """What each stencil takes off the error, on average over the later half of the sweeps."""
+    """Plot by how much each stencil lowers the error."""
     bars = _bars(list(range(course.gain.shape[1])), later_gains(course))
     return plot([bars], 340, {"title": "stencil"}, {"title": "lowers the mean squared error by"})
 
 
 def traces_plot(course: Diagnostics) -> Plot:
-    """The log joint density of each chain."""
+    """Plot the log joint density of each chain."""
     assert course.posterior is not None
     trace = course.posterior.traces["log_joint"]
     first = len(course.rmse) - trace.shape[1] + 1
-    data = [_line(f"chain {c}", np.arange(first, first + len(x)), x) for c, x in enumerate(trace)]
-    for each in data:
-        each["line"] = {"width": 1}
+    sweeps, thin = np.arange(first, first + trace.shape[1]), {"line": {"width": 1}}
+    data = [_line(f"chain {c}", sweeps, x) | thin for c, x in enumerate(trace)]
     return plot(data, 300, {"title": "sweep"}, {"title": "log density", "tickformat": "~s"})
 
 
 def thinned(values: Floats) -> tuple[Floats, Floats]:
-    """At most so many points along the first axis: means over neighbours, and where they are."""
+    """Average neighbours along the first axis to at most MOST_SWEEPS points; return their centres and means."""
     parts = np.array_split(np.arange(len(values)), min(MOST_SWEEPS, len(values)))
     return np.array([part.mean() + 1 for part in parts]), np.array([values[part].mean(axis=0) for part in parts])
 
 
 def rounded(values: Any, digits: int = 4) -> Any:
-    """Numbers in lists, with so many significant digits; None where there is none."""
+    """Return numbers as lists, rounded to significant digits; None for NaN and infinity."""
     if np.ndim(values) > 1:
-        return [rounded(each, digits) for each in values]
+        return [rounded(line, digits) for line in values]
     return [float(f"{x:.{digits}g}") if np.isfinite(x) else None for x in values]
 
 
@@ -220,11 +279,10 @@ def _bars(x: list[int], y: Any) -> Plot:
 
 
 def _dotted(x: list[float], y: list[float]) -> Plot:
-    """A line to compare with."""
     return {**_line("", np.array(x), np.array(y)), "hoverinfo": "skip", "line": {"dash": "dot", "color": "$faint"}}
 
 
 def _ticks(names: list[str], **more: Any) -> Plot:
-    """An axis of names; two may be the same."""
+    """Return an axis of names, by position since two may be the same."""
     at = list(range(len(names)))
     return {"tickmode": "array", "tickvals": at, "ticktext": names, "zeroline": False, "showgrid": False, **more}

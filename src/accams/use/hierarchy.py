@@ -1,10 +1,11 @@
-"""A tree of the columns (or rows), by the labels that a few stencils give them."""
+"""A tree of the columns (or rows) by their labels in a few stencils."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,20 +18,21 @@ from accams.use.scoring import Floats, Positions
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A branch of the tree: the columns that share a label, or a group of labels, in each stencil so far.
+    """A branch of the tree: the items that share a label, or a group of labels, in each stencil so far.
 
     Attributes
     ----------
     stencil : int or None
-        The stencil whose labels make this branch; None at the root.
+        Stencil whose labels make this branch; None at the root.
     labels : tuple of int
-        Its labels here.
+        Labels of that stencil in this branch.
     size : int
+        Number of items.
     members : tuple
-        Ids of the most typical ones: those whose predictions lean most towards what makes the branch.
+        Ids of the most typical items: those whose predictions lean most towards `line`.
     line : array
-        What makes it: for each label of the other side, how far predictions here are from those for all, less the
-        branch's own level.
+        For each label of the other side, how far predictions of this branch are from those of all items, less the
+        branch's mean.
     children : tuple of Node
     """
 
@@ -42,13 +44,13 @@ class Node:
     children: tuple[Node, ...]
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
-        """All nodes with their depth, each before its children."""
+        """Iterate over all nodes with their depth, parents first."""
         yield depth, self
         for child in self.children:
             yield from child.walk(depth + 1)
 
     def to_dict(self, name: Callable[[Any], Any] = lambda x: x) -> dict[str, Any]:
-        """Nested dictionaries of plain values; `name` turns ids into what is shown."""
+        """Return nested dictionaries of plain values, with ids replaced by ``name(id)``."""
         return {
             "stencil": self.stencil,
             "labels": list(self.labels),
@@ -59,7 +61,7 @@ class Node:
         }
 
     def text(self, name: Callable[[Any], str] = str, width: int = 100) -> str:
-        """The tree as lines of text."""
+        """Return the tree as lines of text."""
         lines = []
         for depth, node in self.walk():
             shown = f"{'  ' * depth}{node.size:,}: {', '.join(map(name, node.members))}"
@@ -69,22 +71,26 @@ class Node:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_html_(self) -> str:
+        below = "".join(child._repr_html_() for child in self.children)
+        return f"<ul><li>{self.size:,}: {escape(', '.join(map(str, self.members)))}{below}</li></ul>"
+
 
 @dataclass(frozen=True)
 class Tree:
-    """What the tree is made from."""
+    """Grows the tree of one side of a model."""
 
     codes: Codes
     index: Index
     side: int
-    weights: Floats  # by which members of the root are named
+    weights: Floats  # those of the root's members are largest
     members: int
     branches: int | None
     least: int
     keep: Callable[[list[Any]], Sequence[Any]] | None
 
     def grow(self, stencils: Sequence[int], inside: Positions) -> Node:
-        """The tree of these columns by these stencils, one level each."""
+        """Return the tree of these columns by these stencils, one level each."""
         return self._node(None, (), inside, list(stencils), np.zeros(len(self._others)), np.zeros(0))
 
     def _node(
@@ -94,44 +100,27 @@ class Tree:
         typical = inside[np.argsort(-self._leaning(lean)[inside], kind="stable")[: self.members]]
         children = []
         if left:
-            groups, lines = self._groups(left[0])
-            own = self._labels[inside, left[0]]
-            for group, each in zip(groups, lines, strict=True):
-                there = self._kept(inside[np.isin(own, group)])
-                if len(there) >= self.least:
-                    towards = lean + np.append(each, 0.0)[self._others[:, left[0]]]
-                    children.append(self._node(left[0], tuple(group), there, left[1:], towards, each))
+            s, labels_inside = left[0], self._labels[inside, left[0]]
+            for group, mean in zip(*grouped(*self._lines[s], self.branches), strict=True):
+                branch = inside[np.isin(labels_inside, group)]
+                if self.keep is not None:
+                    branch = np.intersect1d(branch, self.index.find(list(self.keep(self.index.ids[branch].tolist()))))
+                if len(branch) >= self.least:
+                    towards = lean + np.append(mean, 0.0)[self._others[:, s]]
+                    children.append(self._node(s, tuple(group), branch, left[1:], towards, mean))
         ids = tuple(self.index.ids[typical].tolist())
         return Node(stencil, labels, len(inside), ids, line, tuple(children))
 
-    def _groups(self, s: int) -> tuple[list[list[int]], list[Floats]]:
-        """Labels of a stencil in groups that are alike, in the order in which they differ most, and their lines."""
-        lines, own, across = self._lines[s]
-        groups = merged(lines, own, across, self.branches)
-        means = [own[group] @ lines[group] / own[group].sum() for group in groups]
-        weighted = np.array(means) * np.sqrt(across)
-        main = np.linalg.svd(weighted, full_matrices=False)[2][0]
-        order = np.argsort(weighted @ main, kind="stable")
-        if order[0] > order[-1]:  # either way round is right: begin with the end that has the lower label
-            order = order[::-1]
-        return [groups[p] for p in order], [means[p] for p in order]
-
-    def _kept(self, inside: Positions) -> Positions:
-        """Those that the filter keeps."""
-        if self.keep is None:
-            return inside
-        return np.intersect1d(inside, self.index.find(list(self.keep(self.index.ids[inside].tolist()))))
-
     def _leaning(self, lean: Floats) -> Floats:
-        """How much each column's predictions lean towards a direction, given by a number for each row."""
+        """Return how much each column's predictions lean towards a direction, given by a number per row."""
         if not lean.any():
             return self.weights
-        found = np.zeros(len(self._labels))
+        leaning = np.zeros(len(self._labels))
         for s in range(len(self.codes.starts)):
             lines = self._lines[s][0]
             towards = np.bincount(self._others[:, s], weights=lean, minlength=lines.shape[1] + 1)[: lines.shape[1]]
-            found += np.append(lines @ towards, 0.0)[self._labels[:, s]]
-        return found
+            leaning += np.append(lines @ towards, 0.0)[self._labels[:, s]]
+        return leaning
 
     @cached_property
     def _lines(self) -> list[tuple[Floats, Floats, Floats]]:
@@ -147,37 +136,49 @@ class Tree:
 
 
 def centred_lines(codes: Codes, s: int, side: int) -> tuple[Floats, Floats, Floats]:
-    """Lines of a template, one for each label, less their own level and less the average line; shares of labels."""
+    """Return the lines of a template, less their means and the average line, and the shares of both sides' labels."""
     template = np.asarray(codes.template(s)[:-1, :-1], np.float64)
     lines = template if side == 0 else template.T
     labels, others = (codes.rows, codes.cols) if side == 0 else (codes.cols, codes.rows)
-    own, across = (
+    along, across = (
         np.bincount(x[:-1, s], minlength=k + 1)[:k] + 1e-9 for x, k in ((labels, len(lines)), (others, lines.shape[1]))
     )
-    own, across = own / own.sum(), across / across.sum()
+    along, across = along / along.sum(), across / across.sum()
     lines = lines - (lines @ across)[:, None]
-    return lines - own @ lines, own, across
+    return lines - along @ lines, along, across
 
 
 def telling(codes: Codes, side: int) -> Positions:
-    """The stencils in the order of how much they tell apart: the variance of their centred lines."""
-    found = []
+    """Return the stencils by how much they separate: the variance of their centred lines, largest first."""
+    variances = []
     for s in range(len(codes.starts)):
-        lines, own, across = centred_lines(codes, s, side)
-        found.append(float(own @ np.square(lines) @ across))
-    return np.argsort(-np.array(found), kind="stable")
+        lines, along, across = centred_lines(codes, s, side)
+        variances.append(float(along @ np.square(lines) @ across))
+    return np.argsort(-np.array(variances), kind="stable")
 
 
-def merged(lines: Floats, own: Floats, across: Floats, most: int | None) -> list[list[int]]:
-    """Labels that occur, in at most `most` groups: the two groups that are most alike become one, again and again."""
-    groups = [[a] for a in range(len(lines)) if own[a] > 1e-6]
+def grouped(lines: Floats, along: Floats, across: Floats, most: int | None) -> tuple[list[list[int]], list[Floats]]:
+    """Merge the labels of a stencil into at most `most` groups; return them along the main axis, with their lines.
+
+    The two most similar groups are merged, again and again. Arguments are those that `centred_lines` returns.
+    """
+    groups = [[a] for a in range(len(lines)) if along[a] > 1e-6]
     while most is not None and len(groups) > most:
-        weights = np.array([own[group].sum() for group in groups])
-        means = np.array([own[group] @ lines[group] / own[group].sum() for group in groups]) * np.sqrt(across)
+        weights = np.array([along[group].sum() for group in groups])
+        means = np.array(_means(lines, along, groups)) * np.sqrt(across)
         apart = (
             np.square(means[:, None] - means).sum(axis=2) * weights[:, None] * weights / (weights[:, None] + weights)
         )
         np.fill_diagonal(apart, np.inf)
         a, b = sorted(divmod(int(apart.argmin()), len(groups)))
         groups[a] = sorted(groups[a] + groups.pop(b))
-    return groups
+    centres = _means(lines, along, groups)
+    weighted = np.array(centres) * np.sqrt(across)
+    order = np.argsort(weighted @ np.linalg.svd(weighted, full_matrices=False)[2][0], kind="stable")
+    if order[0] > order[-1]:  # the sign of the axis is arbitrary: begin with the end that has the lower label
+        order = order[::-1]
+    return [groups[p] for p in order], [centres[p] for p in order]
+
+
+def _means(lines: Floats, along: Floats, groups: list[list[int]]) -> list[Floats]:
+    return [along[group] @ lines[group] / along[group].sum() for group in groups]
