@@ -109,7 +109,7 @@ def test_what_was_observed_is_read(name):
     assert len(model.interactions.columns) == 247
 
 
-@pytest.mark.parametrize("old, new", [("accams-evaluated", "accams-2"), ("zeros", "zeros-2")])
+@pytest.mark.parametrize(("old", "new"), [("accams-evaluated", "accams-2"), ("zeros", "zeros-2")])
 def test_both_formats_hold_the_same(old, new):
     """Of the same fit, as 0.1.0 and a later version did it."""
     one, two = opened(old), opened(new)

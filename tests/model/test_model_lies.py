@@ -385,9 +385,7 @@ def test_tensors_of_posteriors_cut_short(saved, tensor, name):
 @pytest.mark.parametrize("name", BAYESIAN)
 def test_effects_of_draws_that_are_no_numbers(saved, name):
     path = saved(name)
-    refused_quickly(
-        with_tensor(path, "draws.row_effects", np.full_like(tensor_of(path, "draws.row_effects"), np.nan))
-    )
+    refused_quickly(with_tensor(path, "draws.row_effects", np.full_like(tensor_of(path, "draws.row_effects"), np.nan)))
 
 
 @pytest.mark.parametrize("name", BAYESIAN)

@@ -56,7 +56,9 @@ def test_every_part_is_tested():
 @pytest.mark.parametrize("name", ["accams-2", "bayesian-2", "compressed-2"])
 def test_an_unknown_part_that_is_optional_is_ignored(copied, name):
     expected = predictions(accams.load(copied(name)))
-    path = rewritten(copied(name), changed(copied(name), "titles", {"optional": True, "n": 5}), {"titles/x": np.ones(3)})
+    path = rewritten(
+        copied(name), changed(copied(name), "titles", {"optional": True, "n": 5}), {"titles/x": np.ones(3)}
+    )
     with pytest.warns(UserWarning, match="has a part 'titles' that this version of accams does not know: ignored"):
         loaded = accams.load(path)
     np.testing.assert_array_equal(predictions(loaded), expected)
@@ -195,8 +197,8 @@ def test_fields_of_the_right_kind_with_any_value(copied, part, field):
         with little_memory(), np.errstate(all="ignore"):
             try:
                 loaded = accams.load(path)
-            except accams.ModelFileError as error:
-                assert str(path) in str(error)
+            except accams.ModelFileError:
+                refused(path, read=accams.load)
             else:
                 assert predictions(loaded).ndim == 1
 
