@@ -146,7 +146,7 @@ def gather(
 
     Parameters
     ----------
-    model : Model
+    model : Model or fitted estimator
     titles : mapping, optional
         Names of item ids.
     evaluation : Evaluation, optional
@@ -158,6 +158,7 @@ def gather(
     -------
     Facts
     """
+    model = getattr(model, "model_", model)
     if not len(model.stencils):
         raise InputError("this model has no stencils: there is nothing to report")
     called = {x: plain(name) for x, name in (titles or {}).items() if isinstance(name, str) and name}
