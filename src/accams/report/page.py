@@ -35,7 +35,7 @@ def write(
 
     Parameters
     ----------
-    model : Model
+    model : Model or fitted estimator
     path : path
     titles : mapping, optional
         Names of item ids.
