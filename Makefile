@@ -1,14 +1,18 @@
 # Two commands for everyone: `make demo` and `make test`. Each sets up all that it needs in .venv.
+# `make test-full` adds the exhaustive variants of the tests (marker `full`).
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test test-full lint docs clean
 
 demo: .venv/demo
 	$(BIN)/accams demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not full"
+
+test-full: .venv/dev
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests experiments

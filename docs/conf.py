@@ -45,7 +45,7 @@ toc_object_entries_show_parents = "hide"
 default_role = "literal"
 numpydoc_class_members_toctree = False
 numpydoc_attributes_as_param_list = False
-numpydoc_show_inherited_class_members = dict.fromkeys(reference.named_tuples(), False)  # not `count` and `index`
+numpydoc_show_inherited_class_members = dict.fromkeys(reference.sequences(), False)  # not `count` and `index`
 
 sphinx_gallery_conf = {
     "examples_dirs": "examples",

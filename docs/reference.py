@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -39,14 +39,15 @@ def public_names(module: ModuleType) -> list[str]:
     return sorted(name for name in listed if not name.startswith("_"))
 
 
-def named_tuples() -> list[str]:
-    """Return the public classes that are named tuples, by the names under which they are defined."""
-    classes = (
-        getattr(module, name) for module in map(importlib.import_module, MODULES) for name in public_names(module)
-    )
-    return [
-        f"{cls.__module__}.{cls.__qualname__}" for cls in classes if inspect.isclass(cls) and issubclass(cls, tuple)
-    ]
+def sequences() -> list[str]:
+    """Return the public classes that are sequences, by the names under which they are defined and documented."""
+    found = list[str]()
+    for module in map(importlib.import_module, MODULES):
+        for name in public_names(module):
+            cls = getattr(module, name)
+            if inspect.isclass(cls) and issubclass(cls, (tuple, Sequence)):
+                found += [f"{cls.__module__}.{cls.__qualname__}", f"{module.__name__}.{name}"]
+    return found
 
 
 def write(folder: Path) -> list[Path]:
@@ -98,8 +99,20 @@ def _module_page(module: str, kinds: dict[str, str]) -> str:
 
 
 def _name_page(module: str, name: str, kind: str) -> str:
-    options = [":members:", ":inherited-members: Exception, dict, list, tuple"] if kind == "Classes" else []
+    options = list[str]()
+    if kind == "Classes":
+        options = [":members:", ":inherited-members: Exception, dict, list, tuple, Sequence"]
+        hidden = _internal(getattr(importlib.import_module(module), name))
+        options += [f":exclude-members: {', '.join(hidden)}"] if hidden else []
     return _page(name, _block(f".. {DIRECTIVES[kind]}:: {module}.{name}", options))
+
+
+def _internal(cls: type) -> list[str]:
+    """Return the members of a class that serve the package itself: of `Parts` all but the parts, checks of settings."""
+    named = set(getattr(cls, "__dataclass_fields__", ())) | {"shape"}
+    inner = {name for base in cls.__mro__ if base.__name__ == "Parts" for name in vars(base)} - named
+    checks = {"check_params", "changed_params"} & set(dir(cls))
+    return sorted(name for name in inner | checks if not name.startswith("_"))
 
 
 def _page_name(module: str, name: str, kinds: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Where the tests find real data sets, and a line in the summary for those that did not."""
+"""Fixtures for all tests, and the markers `covering` and `full`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import os
 import secrets
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,15 @@ def made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
+def short_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A noise calibration of few sweeps, for tests that compare two fits: a difference shows in any sweep."""
+    from accams.fit.calibrate import calibrate  # not at the top: NUMBA_ENABLE_CUDASIM must be set before
+
+    monkeypatch.setattr("accams.fit.calibrate.MOST_SHIFTS", 1)
+    monkeypatch.setattr("accams.fit.bayesian.calibrate", partial(calibrate, sweeps=(6, 3)))
+
+
+@pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
     """A web server for the folder `site`, and the list of paths that were asked for."""
     site = tmp_path / "site"
@@ -74,6 +86,43 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
     httpd.shutdown()
     thread.join()
     httpd.server_close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `full` the combinations of parameters that a test marked `covering` can do without."""
+    groups = defaultdict[tuple[pytest.Item | None, str], list[pytest.Function]](list)
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("covering"):
+            groups[item.parent, item.originalname].append(item)
+    for group in groups.values():
+        strength = group[0].get_closest_marker("covering").args  # type: ignore[union-attr]
+        kept = covering([values_of(item) for item in group], *strength)
+        for place, item in enumerate(group):
+            if place not in kept:
+                item.add_marker("full")
+
+
+def values_of(item: pytest.Function) -> list[tuple[str, ...]]:
+    """Return one value per `parametrize` mark of a test: names that are given together count as one parameter."""
+    marks = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    groups = [mark.split(",") if isinstance(mark, str) else mark for mark in marks]
+    return [tuple(f"{name.strip()}={item.callspec.params[name.strip()]!r}" for name in names) for names in groups]
+
+
+def covering(tests: list[list[tuple[str, ...]]], strength: int = 1) -> set[int]:
+    """Return the positions of few tests that together hold every value (of strength 2: every pair of values).
+
+    Greedy: each is the one that holds the most values not yet held, and among those the most new pairs.
+    """
+    wanted, pairs = ([set(combinations(values, n)) for values in tests] for n in (strength, 2))
+    left, held, kept = set[Any]().union(*wanted), set[Any](), set[int]()
+    while left:
+        best = max(range(len(tests)), key=lambda p: (len(left & wanted[p]), len(pairs[p] - held)))
+        kept.add(best)
+        left -= wanted[best]
+        held |= pairs[best]
+    return kept
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

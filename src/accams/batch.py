@@ -63,7 +63,7 @@ def recommend_all(
     Returns
     -------
     int
-        Number of lines. Columns: ids, named as in the training data (or row and col), rank, score, rule.
+        Number of lines. Columns of ids are named as in the training data (or user and item).
     """
     rows = len(_loaded(Path(model)).row_index)
     starts = range(0, rows, rows_per_file)

@@ -1,7 +1,8 @@
-"""How the tests run `accams`."""
+"""Run `accams` in tests."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from typer.testing import CliRunner
 
 from accams.cli.main import app
+from accams.cli.messages import PHRASES, translated
+from accams.cli.settings import options
 from accams.errors import AccamsError
 
 CODE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from accams.cli.main import run; run()"
@@ -43,9 +46,23 @@ def done_well(*args: str | Path) -> str:
 
 
 def refusal(*args: str | Path) -> str:
-    """The sentence with which `accams ...` refuses."""
+    """The sentence with which `accams ...` refuses, as it is shown: parameters as options."""
     done = invoked(*args)
     assert isinstance(done.exception, AccamsError), f"{done.output}{done.exception!r}"
     message = str(done.exception)
     assert "\n" not in message
-    return message
+    shown = translated(message)
+    assert_words_are_kept(message, shown)
+    return shown
+
+
+def assert_words_are_kept(message: str, shown: str) -> None:
+    """Translating a message changes names of parameters, and no other word."""
+    names = {part for each in options().values() for name, _ in each.parameters.values() for part in name.split("__")}
+    names |= {"max_bytes", "weights", "duplicates", "zeros", "seen", "exclude_seen", "True", "False"}
+    ordinary = re.compile(r"(?<![\w/.'=-])[A-Za-z]+(?![\w=/.'-])")
+    words = [word for word in ordinary.findall(message) if word not in names]
+    if not any(phrase in message for phrase in PHRASES):
+        assert [word for word in ordinary.findall(shown) if word not in names and word in words] == words
+    assert not re.search(r"\w--|--\w*_", shown)
+    assert translated(shown) == shown

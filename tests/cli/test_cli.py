@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,8 @@ import accams
 from accams.cli.main import app
 
 COMMANDS = (
-    "demo", "fit", "ingest", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "compress",
-    "doctor",
+    "demo", "fit", "ingest", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "report",
+    "compress", "reproduce", "doctor",
 )  # fmt: skip
 
 
@@ -37,8 +39,44 @@ def test_help_lists_and_explains_every_command() -> None:
         assert len(runner.invoke(app, [command, "--help"]).output.splitlines()) > 8
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_begins_with_an_imperative_and_names_no_types(command: str) -> None:
+    shown = runner.invoke(app, [command, "--help"]).output
+    first = shown.splitlines()[3].split()[0]
+    assert first in {
+        "Fit", "Convert", "Measure", "Predict", "Recommend", "List", "Explain", "Show", "Write", "Compress", "Repeat",
+        "Check",
+    }  # fmt: skip
+    assert "<bool>" not in shown
+
+
+def test_help_names_the_extras() -> None:
+    shown = " ".join(runner.invoke(app, ["--help"]).output.replace("│", " ").split())
+    assert "(needs accams[demo])" in shown
+    assert "(needs accams[bench,plot])" in shown
+    assert "(needs accams[demo])" in " ".join(runner.invoke(app, ["demo", "--help"]).output.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("ingest", ["--weight", "--duplicates", "--zeros", "--zero-weight"]),
+        ("predict", ["--address"]),
+        ("recommend", ["--address", "--history"]),
+    ],
+)
+def test_only_fit_hides_options(command: str, options: list[str]) -> None:
+    shown = runner.invoke(app, [command, "--help"]).output
+    assert all(option in shown for option in options)
+
+
 def test_version() -> None:
     assert runner.invoke(app, ["--version"]).output.strip() == f"accams {accams.__version__}"
+
+
+def test_python_m_accams() -> None:
+    done = subprocess.run([sys.executable, "-m", "accams", "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, f"accams {accams.__version__}", "")
 
 
 def test_info(model: Path) -> None:
@@ -104,10 +142,10 @@ def test_doctor() -> None:
         (["info", "nowhere.accams"], "there is no model file nowhere.accams"),
         (["fit", "{ratings}", "-o", "no/such/folder/m.accams"], "there is no folder no/such/folder"),
         (["fit", "{ratings}", "--test", "1.5"], "--test must be at least 0 and below 1"),
-        (["fit", "{ratings}", "-s", "-3"], "n_stencils must be a whole number of at least 1"),
-        (["fit", "{ratings}", "-s", "-3", "--model", "accams"], "n_stencils must be a whole number of at least 0"),
+        (["fit", "{ratings}", "-s", "-3"], "--stencils must be 'auto' or an integer of at least 1, not -3"),
+        (["fit", "{ratings}", "-s", "-3", "--model", "accams"], "--stencils must be an integer of at least 0, not -3"),
         (["fit", "{ratings}", "--row", "nobody"], "there is no column 'nobody'"),
-        (["fit", "{ratings}", "--engine", "gpu"], "engine must be"),
+        (["fit", "{ratings}", "--engine", "gpu"], "--engine must be 'auto' or 'cpu'"),
         (["fit", "{ratings}", "--row", "movieId", "--col", "userId"], "swap them"),
         (["info", "{ratings}"], "is not an accams model"),
         (["predict", "{ratings}", "{ratings}"], "is not an accams model"),

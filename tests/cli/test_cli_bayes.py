@@ -59,6 +59,11 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, sweep: int) -> None:
     monkeypatch.setattr(Run, "step", stepped)
 
 
+def sweeps_of(path: Path) -> int:
+    """Sweeps that the fit of a model has run."""
+    return accams.load(path).info.training["n_sweeps_"]
+
+
 # -- fit, info, evaluate -----------------------------------------------------------------------------------------
 
 
@@ -93,9 +98,9 @@ def test_calibrated_noise_is_reported(noisy: Path, tmp_path: Path) -> None:
     args = ["-k", "2", "-s", "2", "--chains", "2", "--sweeps", "8", "--test", "0"]
     shown = done_well("fit", noisy, "-o", tmp_path / "m.accams", *args)
     model = accams.load(tmp_path / "m.accams")
-    assert f"sigma {model.sigma_:.4f} (noise" in shown
-    assert f"predictive sigma {model.predictive_sigma_:.4f} (noise" in shown
-    assert model.sigma_ != model.predictive_sigma_
+    assert f"sigma {model.sigma:.4f} (noise" in shown
+    assert f"predictive sigma {model.posterior.noise:.4f} (noise" in shown
+    assert model.sigma != model.posterior.noise
     assert "held out" not in shown
 
 
@@ -113,8 +118,8 @@ def test_paper_and_no_bound_on_clusters(noisy: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.accams"
     done_well("fit", noisy, "-o", path, "--paper", "-k", "none", "-s", "2", "--sweeps", "8", "--burn-in", "2")
     model = accams.load(path)
-    assert model.n_clusters is None
-    assert model.sampler == "collapsed"
+    assert model.parameters["n_clusters"] is None
+    assert model.parameters["schedule__sampler"] == "collapsed"
     assert "chains 1 " in done_well("info", path)
 
 
@@ -133,12 +138,12 @@ def test_info(posterior: Path) -> None:
         "stencils 3, templates 2 x 2",
         "sigma 0.3000",
         "predictive sigma 0.3000",
-        f"sweeps 40 draws {len(model.posterior_)} chains 2",
-        f"R-hat {model.r_hat_['probes']:.2f}",
+        f"sweeps 40 draws {len(model.posterior)} chains 2",
+        f"R-hat {model.info.training['r_hat_']['probes']:.2f}",
         f"size {posterior.stat().st_size / 1000:.1f} KB on disk",
-        f"one draw {model.stencils_.bits / 8:.0f} bytes by the paper's formula, ",
+        f"one draw {model.stencils.bits / 8:.0f} bytes by the paper's formula, ",
         "row ids 'u0'",
-        "n_chains=2, n_clusters=2, n_stencils=3, n_sweeps=40, noise=0.3",
+        "n_stencils=3, n_clusters=2, noise=0.3, n_chains=2, n_sweeps=40",
     ):
         assert part in shown
     assert "SVD" not in shown
@@ -176,7 +181,7 @@ def test_models_without_draws_have_no_spread(options: list[str], noisy: Path, pa
     path = tmp_path / "plain.accams"
     accams.ACCAMS(1, 2).fit(accams.Observations.from_file(noisy)).save(path)
     assert refusal("predict", path, pairs, *options) == (
-        f"{path} has no draws, which --std and --quantiles need: fit it with `accams fit --model bayes`"
+        f"{path} has no predictive spread, which --std and --quantiles need: fit it with --model bayes"
     )
 
 
@@ -187,12 +192,18 @@ def test_quantiles_that_cannot_be(levels: str, posterior: Path, pairs: Path) -> 
     assert "not a list of numbers between 0 and 1" in " ".join(done.output.replace("│", " ").split())
 
 
-def test_stencils_without_ids_are_refused(posterior: Path, pairs: Path, noisy: Path, tmp_path: Path) -> None:
-    path = tmp_path / "bare.accams"
-    accams.load(posterior).stencils_.save(path)
-    for args in (["predict", path, pairs], ["evaluate", path, noisy]):
-        assert "holds stencils without ids" in refusal(*args)
-    assert "StencilSum" in done_well("info", path)
+def test_stencils_without_ids_are_known_by_their_positions(posterior: Path, pairs: Path, tmp_path: Path) -> None:
+    path, numbered = tmp_path / "bare.accams", tmp_path / "numbered.csv"
+    stencils = accams.load(posterior).stencils
+    stencils.save(path)
+    with pytest.warns(UserWarning, match="none of these ids was seen in training: the model's row ids look like 0"):
+        table("predict", path, pairs)
+    numbered.write_text("row,col,value\n3,4,4.5\n0,1,2\n")
+    found = [float(line["prediction"]) for line in table("predict", path, numbered)]
+    assert found == pytest.approx(stencils.predict(np.array([3, 0]), np.array([4, 1])), rel=1e-5)
+    rmse = accams.metrics.rmse(np.array([4.5, 2.0]), np.array(found))
+    assert f"RMSE {rmse:.4f}" in done_well("evaluate", path, numbered)
+    assert "kind StencilSum" in done_well("info", path)
 
 
 # -- resume ------------------------------------------------------------------------------------------------------
@@ -210,7 +221,7 @@ def test_resume_gives_the_same_model_to_the_bit(checkpoint: Path, noisy: Path, t
         ours.predict(everything, return_std=True), theirs.predict(everything, return_std=True), strict=True
     ):
         assert np.array_equal(mine, other)
-    assert len(ours.posterior_) == len(theirs.posterior_) > len(accams.load(noisy.parent / "first.accams").posterior_)
+    assert len(ours.posterior) == len(theirs.posterior) > len(accams.load(noisy.parent / "first.accams").posterior)
     assert read(run)[0]["sweep"] == 40  # it went on writing there
 
 
@@ -222,11 +233,38 @@ def test_resume_can_write_elsewhere(checkpoint: Path, noisy: Path, tmp_path: Pat
     assert read(other)[0]["sweep"] == 22
 
 
+def test_resume_goes_on_with_what_the_run_was_started_with(
+    noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with the default of 500 sweeps, nor another tolerance, number of draws or of threads."""
+    path, run, told = tmp_path / "m.accams", tmp_path / "run.ckpt", tmp_path / "run.toml"
+    told.write_text('n_sweeps = 40\ntol = 0.0\n[schedule]\nmax_draws = 6\ncheckpoint-every = 3\nmemory-limit = "9GB"\n')
+    args = ["--config", told, "--checkpoint", run, "--seed", "none"]
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 11)
+        assert invoked("fit", noisy, "-o", path, *FAST, *args).exit_code == 0
+    assert (sweeps_of(path), read(run)[0]["sweep"]) == (11, 9)
+    first = accams.load(path).parameters
+    for how in ([], ["--config", told]):
+        again = tmp_path / f"again{len(how)}.accams"
+        done_well("fit", noisy, "-o", again, "--resume", run, *how)
+        assert sweeps_of(again) == read(run)[0]["sweep"] == 40
+        assert accams.load(again).parameters == first
+    assert isinstance(first["random_state"], int)  # drawn once
+
+
+def test_resume_compares_a_configuration_with_the_checkpoint(checkpoint: Path, noisy: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("n_chains = 3\n")
+    assert refusal("fit", noisy, "--resume", checkpoint, "--config", tmp_path / "run.toml") == (
+        f"{checkpoint} is a checkpoint of a fit with --chains 2 (not 3)"
+    )
+
+
 @pytest.mark.parametrize("option", ["--chains 2", "--stencils 3", "--paper", "--early-stopping", "--refit"])
 def test_resume_refuses_what_the_checkpoint_decides(option: str, checkpoint: Path, noisy: Path) -> None:
     assert refusal("fit", noisy, "--resume", checkpoint, *option.split()) == (
         f"{option.split()[0]} cannot be given with --resume, since the checkpoint decides: only --checkpoint, "
-        "--checkpoint-every, --memory-limit, --shards, --sweeps, --threads and --tol can be given anew"
+        "--checkpoint-every, --clip, --memory-limit, --seed, --shards, --sweeps, --threads and --tol can be given anew"
     )
 
 
@@ -248,7 +286,7 @@ def test_resume_with_another_seed_and_the_same_data(noisy: Path, tmp_path: Path)
     run = tmp_path / "run.ckpt"
     done_well("fit", noisy, "-o", tmp_path / "m.accams", *FAST, "--sweeps", "3", "--checkpoint", run, "--test", "0")
     message = refusal("fit", noisy, "--resume", run, "--seed", "1", "--test", "0")
-    assert message == f"{run} is a checkpoint of a fit with random_state=0 (not 1)"
+    assert message == f"{run} is a checkpoint of a fit with --seed 0 (not 1)"
 
 
 def test_damaged_checkpoints(checkpoint: Path, posterior: Path, noisy: Path, tmp_path: Path) -> None:
@@ -273,13 +311,13 @@ def test_the_hint_after_an_interrupt_goes_on_to_the_same_model(
         done = invoked("fit", noisy, "-o", path, *args, "--checkpoint", run, "--checkpoint-every", "5")
     assert done.exit_code == 0
     assert "warning: interrupted: the model is usable, with" in done.stderr
-    assert accams.load(path).n_sweeps_ == 17
+    assert sweeps_of(path) == 17
     hint = done.stderr.splitlines()[-1]
     assert hint.startswith("to go on: accams fit ")
     assert done.stderr.count("\n") == 2
     done_well(*shlex.split(hint.removeprefix("to go on: accams ")))
     done_well("fit", noisy, "-o", straight, *args)
-    assert accams.load(path).n_sweeps_ == 24
+    assert sweeps_of(path) == 24
     assert np.array_equal(accams.load(path).predict(PAIRS), accams.load(straight).predict(PAIRS))
 
 
@@ -305,14 +343,13 @@ def test_ctrl_c_saves_the_model(noisy: Path, tmp_path: Path) -> None:
     assert started.returncode == 0, err
     first, second = err.splitlines()
     assert re.match(r"warning: interrupted: the model is usable, with \d+ draws after \d+ sweeps", first)
-    assert second.startswith(f"to go on: accams fit {noisy} --resume {run} --output {path} ")
-    assert "--checkpoint " not in second
+    assert second == f"to go on: accams fit {noisy} --resume {run} --output {path}"
     assert "saved" in out
-    model, sweeps = accams.load(path), read(run)[0]["sweep"]
-    assert 1 <= sweeps <= model.n_sweeps_ <= sweeps + 1
+    sweeps = read(run)[0]["sweep"]
+    assert 1 <= sweeps <= sweeps_of(path) <= sweeps + 1
     again = tmp_path / "again.accams"
     done_well("fit", noisy, "-o", again, "--resume", run, "--sweeps", str(sweeps + 3))
-    assert accams.load(again).n_sweeps_ == sweeps + 3
+    assert sweeps_of(again) == sweeps + 3
 
 
 def _errors(shown: str) -> str:

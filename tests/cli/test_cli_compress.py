@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -29,23 +30,51 @@ def test_it_is_small_and_predicts_the_same(small, posterior, noisy):
 
 
 def test_other_commands_take_it(small, noisy, tmp_path):
-    assert "kind StencilModel" in done_well("info", small)
+    shapes = sorted((T.shape for T in accams.load(small).stencils.templates), key=lambda k: (k[0] * k[1], k))
+    assert len(set(shapes)) > 4
+    ends = [f"{rows} x {cols}" for rows, cols in (shapes[0], shapes[-1])]
+    shown = done_well("info", small)
+    assert "kind BayesianACCAMS, compressed" in shown
+    assert f"stencils {len(shapes)}, templates from {ends[0]} to {ends[1]}" in shown
     assert "RMSE" in done_well("evaluate", small, noisy)
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("userId,movieId\nu0,film 0\n")
     assert "prediction" in done_well("predict", small, pairs)
 
 
+def test_it_keeps_its_predictive_spread(small, posterior, noisy, tmp_path):
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("userId,movieId\nu0,film 0\n")
+    columns = "userId,movieId,prediction,std,q0.05,q0.95"
+    assert columns in done_well("predict", small, pairs, "--std", "--quantiles", "0.05,0.95")
+    covered = float(re.findall(r"coverage ([0-9.]+)%", done_well("evaluate", small, noisy))[0])
+    assert 80 < covered < 99
+
+
+def test_history_goes_to_a_file_of_its_own(small, posterior, tmp_path):
+    """A small file does not tell what users have seen, unless there is one beside it."""
+    path, history = tmp_path / "s.accams", tmp_path / "seen.accams"
+    done_well("compress", posterior, "--max-bytes", "2k", "-o", path, "--history", history)
+    assert path.read_bytes() == small.read_bytes()
+    assert accams.load(path).interactions is None
+    wanted = accams.load(posterior).interactions
+    both = accams.load(path, history=history).interactions
+    assert np.array_equal(both.starts, wanted.starts)
+    assert np.array_equal(both.columns, wanted.columns)
+    assert "--history" in refusal("recommend", path, "u1")
+    assert "film" in done_well("recommend", path, "u1", "--history", history)
+
+
 def test_without_ids(posterior, tmp_path):
     done_well("compress", posterior, "--max-bytes", "1500", "--no-ids", "--weights", "uniform", "-o", tmp_path / "s")
     assert (tmp_path / "s").stat().st_size <= 1500
-    assert accams.load(tmp_path / "s").row_index_.is_positional
+    assert accams.load(tmp_path / "s").row_index.is_positional
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--max-bytes", "600"), "too small: a file without any stencil takes"),
+        (("--max-bytes", "600"), "--max-bytes 600 is too small: a file without any stencil takes"),
         (("--max-bytes", "2k", "--weights", "busy"), "weights must be 'activity', 'uniform'"),
     ],
 )
@@ -66,6 +95,8 @@ def test_a_size_that_is_none(posterior, tmp_path, size):
     assert f"'{size}' is not a size, such as" in done.output
 
 
-def test_a_bare_stencil_sum_has_no_ids(posterior, tmp_path):
-    accams.load(posterior).stencils_.save(tmp_path / "sum.accams")
-    assert "sum.accams" in refusal("compress", tmp_path / "sum.accams", "--max-bytes", "2k", "-o", tmp_path / "s")
+def test_a_bare_stencil_sum_knows_no_activity(posterior, tmp_path):
+    accams.load(posterior).stencils.save(tmp_path / "sum.accams")
+    args = "compress", tmp_path / "sum.accams", "--max-bytes", "2k", "-o", tmp_path / "s"
+    assert refusal(*args).endswith("observations its rows and columns had: add --weights uniform")
+    assert "difference" in done_well(*args, "--weights", "uniform")

@@ -45,8 +45,8 @@ def test_a_part_of_a_store_is_held_out(
     done_well("fit", ratings, "-o", tmp_path / "file", *common)
     told = done_well("fit", tmp_path / "s", "-o", tmp_path / "store", "--engine", "disk", *common)
     one, other = (load(tmp_path / name) for name in ("file", "store"))
-    assert other.engine_ == "disk"
+    assert other.info.training["engine_"] == "disk"
     assert ("(10 entries held out)" in told) == (most == 10)
-    assert (one.quality_ == other.quality_) == (most > 10)
+    assert (one.evaluation == other.evaluation) == (most > 10)
     gc.collect()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Path:
 def test_an_address_where_nobody_is(store: Path) -> None:
     told = refusal("fit", store, "--engine", "ray", "--address", "127.0.0.1:1", "--test", "0")
     assert told.startswith("there is no Ray cluster at 127.0.0.1:1 (")
-    assert told.endswith("): start one with ray start --head, or use engine='cpu'")
+    assert told.endswith("): start one with ray start --head, or use --engine cpu")
 
 
 def test_a_cluster_that_asks_for_a_token(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +49,6 @@ def test_a_cluster_of_this_machine(store: Path, tmp_path: Path, monkeypatch: pyt
     common = ["--model", "accams", "--stencils", "2", "--clusters", "3", "--test", "0", "-q"]
     for engine in (["cpu"], ["ray", "--shards", "2"]):
         done_well("fit", store, "-o", tmp_path / engine[0], *common, "--engine", *engine)
-    mine, theirs = (load(tmp_path / name).stencils_ for name in ("cpu", "ray"))
+    mine, theirs = (load(tmp_path / name).stencils for name in ("cpu", "ray"))
     assert all(np.array_equal(a, b) for a, b in zip(mine.row_labels, theirs.row_labels, strict=True))
     assert not ray.is_initialized()

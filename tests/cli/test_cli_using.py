@@ -42,8 +42,8 @@ def test_recommend(posterior, titles):
     assert [(line["user"], line["rank"]) for line in found] == [(u, r) for u in ("u1", "u2") for r in (1, 2, 3)]
     model = accams.load(posterior)
     expected = model.recommend(["u1", "u2"], 3)
-    assert [line["item"] for line in found] == expected.cols.tolist()
-    assert [line["score"] for line in found] == expected.scores.tolist()
+    assert [line["item"] for line in found] == expected["item"].tolist()
+    assert [line["score"] for line in found] == expected["score"].tolist()
     assert found[0]["title"] == f"The {found[0]['item'].removeprefix('film ')}th"
     assert "std" not in found[0]
 
@@ -100,15 +100,15 @@ def test_hierarchy(posterior, titles):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("recommend", "u99"), "there is no row 'u99' in this model; the nearest ids are 'u9'"),
+        (("recommend", "u99"), "there is no user 'u99' in this model; the nearest ids are 'u9'"),
         (("recommend",), "name the users, or what a new one has rated"),
         (("recommend", "u1", "--rated", "film 0=4"), "name the users, or what a new one has rated"),
         (("recommend", "--rated", "film 0"), "--rated takes ITEM=VALUE, such as 260=5, not 'film 0'"),
-        (("recommend", "--rated", "film 0=44"), "there is a value 44, but"),
+        (("recommend", "--rated", "film 0=44"), "the value 44 lies outside the range of the training values"),
         (("recommend", "u1", "-n", "0"), "n must be"),
-        (("similar", "film 99"), "no column 'film 99'"),
+        (("similar", "film 99"), "no item 'film 99'"),
         (("explain", "film 1"), "name the user (--user)"),
-        (("explain", "film 99", "-u", "u1"), "no column 'film 99'"),
+        (("explain", "film 99", "-u", "u1"), "no item 'film 99'"),
     ],
 )
 def test_refusals(posterior, args, message):
@@ -133,10 +133,13 @@ def test_a_small_file_does_not_know_who_is_active(posterior, tmp_path):
 
 
 def test_a_file_that_does_not_tell_what_was_seen(numbered):
-    assert "pass seen=" in refusal("recommend", numbered, "3")
+    assert refusal("recommend", numbered, "3") == (
+        "this model does not know what its users have seen: name a history file or the ratings with --history, or add "
+        "--include-seen"
+    )
 
 
 def test_a_warning_is_one_sentence(numbered):
     done = accams_command("recommend", numbered, "1", "-n", "500", "--include-seen")
     assert done.returncode == 0
-    assert done.stderr.strip() == "warning: n=500 is more than the 8 columns of this model: there are no more"
+    assert done.stderr.strip() == "warning: n=500 is more than the 8 items of this model: there are no more"

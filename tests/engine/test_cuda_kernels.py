@@ -86,6 +86,7 @@ class Case:
         return n, l, layout.in_usual_order(resid, Threads(1))
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("shifts", [0, 1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("tile", "cap", "partnered"), [(64, 512, False), (11, 5, True)])

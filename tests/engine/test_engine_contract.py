@@ -85,6 +85,7 @@ def test_new_labels_empty_the_sums_of_the_other_axis(name, kind, axis):
     assert_sums(state, data, 1 - axis)
 
 
+@pytest.mark.covering
 @cases
 @axes
 @pytest.mark.parametrize("curvature", [1.0, 5.0])
@@ -129,6 +130,7 @@ def test_lines_and_costs_of_all_coordinates(name, kind, axis):
     np.testing.assert_allclose(state.table_costs(axis, V), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.covering
 @cases
 @axes
 @pytest.mark.parametrize("init", ["k-means++", "random"])
@@ -146,6 +148,7 @@ def test_seeds_and_clusters_are_labels(name, kind, axis, init):
     assert len(np.unique(state.labels[axis])) > 3
 
 
+@pytest.mark.covering
 @cases
 @axes
 @pytest.mark.parametrize("init", ["k-means++", "random"])

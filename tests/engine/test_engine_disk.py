@@ -12,7 +12,8 @@ import twins
 
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
 from accams.engine import disk, memory
-from accams.estimators import bayes_settings
+from accams.estimators import memory as estimator_memory
+from accams.estimators import planning
 from accams.fit import calibrate
 from accams.fit.running import Running
 from accams.threads import ranges_of
@@ -41,6 +42,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Observations:
     ],
     ids=["accams", "random", "blocked", "effects", "collapsed", "calibrated", "early", "early bayes"],
 )
+@pytest.mark.usefixtures("short_calibration")
 def test_the_same_model(model: Any, data: Observations, tmp_path: Path) -> None:
     pairs = np.stack(np.unravel_index(np.arange(60 * 45), (60, 45)), axis=1)
     right = model.set_params(engine="cpu").fit(data).predict(pairs)
@@ -79,6 +81,7 @@ def test_residuals_may_be_elsewhere(data: Observations, tmp_path: Path, made_els
     assert not Path(made_elsewhere[0]).exists()
 
 
+@pytest.mark.usefixtures("short_calibration")
 def test_a_store_too_large_for_memory_is_streamed(
     data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,10 +155,10 @@ def test_what_is_held_out_counts(data: Observations) -> None:
     watching = BayesianACCAMS(2, 2, n_chains=3, noise=0.7, early_stopping=True, validation_fraction=0.5)
     found = dict[str, int]()
     for name, model in (("plain", plain), ("watching", watching)):
-        setup = bayes_settings.setup_of(model, data, 0)
-        found[name] = bayes_settings._streamed(model, data, setup, 3, (2, 2))
-        found["eight"] = bayes_settings._streamed(plain, data, setup, 8, (2, 2))
-        found["calibrated"] = bayes_settings._streamed(plain, data, replace(setup, calibrated=True), 8, (2, 2))
+        plan = planning.plan_of(model, data, 0)
+        found[name] = estimator_memory._streamed(model, data, plan, 3, (2, 2))
+        found["eight"] = estimator_memory._streamed(plain, data, plan, 8, (2, 2))
+        found["calibrated"] = estimator_memory._streamed(plain, data, replace(plan, calibrated=True), 8, (2, 2))
     assert found["watching"] - found["plain"] > data.nnz // 2 * 3 * 32 * 16
     assert found["calibrated"] - found["eight"] >= calibrate.held_out_size(data.nnz) * 8 * 40
     kept = Running(np.arange(10), np.arange(10))

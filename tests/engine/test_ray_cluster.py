@@ -60,7 +60,7 @@ def workers() -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("n_shards", [1, 2, 4])
+@pytest.mark.parametrize("n_shards", [2, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 4))])
 def test_the_same_model(n_shards: int, data: Observations, right: Any) -> None:
     model = BayesianACCAMS(3, 3, engine="ray", n_shards=n_shards, **SETTINGS).fit(data)
     assert np.array_equal(model.predict(PAIRS), right)
@@ -138,7 +138,7 @@ def test_batches(data: Observations, tmp_path: Path) -> None:
                     return
 
     for engine, watch in (("cpu", None), ("ray", kill)):
-        how: dict[str, Any] = {"engine": engine, "told": watch}
+        how: dict[str, Any] = {"engine": engine, "progress": watch}
         assert recommend_all(tmp_path / "m.accams", tmp_path / f"{engine}-top", 5, rows_per_file=7, **how) == 300
         predict_all(tmp_path / "m.accams", *PAIRS.T, tmp_path / f"{engine}-all", pairs_per_file=500, std=True, **how)
     for what in ("top", "all"):

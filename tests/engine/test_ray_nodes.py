@@ -66,6 +66,7 @@ def machines() -> Iterator[list[subprocess.Popen[bytes]]]:
             known.unlink()
 
 
+@pytest.mark.full  # half a minute of waiting; `test_ray_cluster` kills workers, and `test_ray_workers` loses them
 def test_a_machine_that_is_switched_off(
     machines: list[subprocess.Popen[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -45,6 +45,8 @@ def of(kind: str) -> Observations:
     return twins.case(kind, (60, 45)).observations
 
 
+@pytest.mark.covering
+@pytest.mark.usefixtures("short_calibration")
 @pytest.mark.parametrize("n_shards", [1, 2, 4])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_model(name: str, n_shards: int, cluster: twins.InProcess) -> None:
@@ -56,6 +58,8 @@ def test_the_same_model(name: str, n_shards: int, cluster: twins.InProcess) -> N
     assert model.engine_ == "ray"
 
 
+@pytest.mark.covering
+@pytest.mark.usefixtures("short_calibration")
 @pytest.mark.parametrize("kind", ["missing", "complete"])
 @pytest.mark.parametrize("name", MODELS)
 def test_workers_that_are_lost(name: str, kind: str, cluster: twins.InProcess) -> None:
@@ -68,6 +72,7 @@ def test_workers_that_are_lost(name: str, kind: str, cluster: twins.InProcess) -
     assert sum(group.lost for group in cluster.groups) > 3
 
 
+@pytest.mark.usefixtures("short_calibration")
 @pytest.mark.parametrize("name", ["blocked", "calibrated", "early"])
 def test_from_a_store(name: str, cluster: twins.InProcess, tmp_path: Path) -> None:
     """Workers read it, and its training part when some is held out; the driver has no ratings."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -13,12 +14,12 @@ import pandas as pd
 import pytest
 from forms import MATRIX, PAIRS, VALUES, WEIGHTS, I, J
 from scipy import sparse
-from shared_inputs import FORMS, InputTests, same_sums
+from shared_inputs import FORMS, InputTests, plain_params, same_sums
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import accams
-from accams import InputError, Observations
+from accams import InputError, Model, Observations
 from accams.model.stencils import StencilSum
 
 
@@ -126,10 +127,12 @@ class EstimatorTests(InputTests):
         np.testing.assert_array_equal(models[True].predict(PAIRS), np.clip(raw, 1, 5))
         np.testing.assert_array_equal(models[2.0, 3.5].predict(PAIRS), np.clip(raw, 2, 3.5))
         assert raw.min() < 2 < 3.5 < raw.max()
-        models[False].set_params(clip=True)
-        np.testing.assert_array_equal(models[False].predict(PAIRS), models[True].predict(PAIRS))
-        with pytest.raises(InputError, match="clip must be"):
-            models[False].set_params(clip=(3, 1)).predict(PAIRS)
+        assert [models[clip].model_.clip for clip in (True, False, (2.0, 3.5))] == [(1.0, 5.0), None, (2.0, 3.5)]
+        models[False].set_params(clip=True)  # for the next fit
+        np.testing.assert_array_equal(models[False].predict(PAIRS), raw)
+        np.testing.assert_array_equal(models[False].fit(MATRIX).predict(PAIRS), models[True].predict(PAIRS))
+        with pytest.raises(InputError, match=r"clip must be True, False or \(low, high\), not \(3, 1\)"):
+            models[False].set_params(clip=(3, 1)).fit(MATRIX)
 
     def test_score_is_the_negative_rmse(self, reference: Any) -> None:
         error = reference.predict(PAIRS) - VALUES
@@ -222,18 +225,31 @@ class EstimatorTests(InputTests):
         form = FORMS[name]
         model = self.make().fit(*form.fit)
         model.save(tmp_path / "m.accams")
-        for loaded in (accams.load(tmp_path / "m.accams"), pickle.loads(pickle.dumps(model))):
-            assert type(loaded) is type(model)
+        pickled = pickle.loads(pickle.dumps(model))
+        assert type(pickled) is type(model)
+        assert pickled.get_params() == model.get_params()
+        assert pickled.n_features_in_ == model.n_features_in_
+        for loaded in (accams.load(tmp_path / "m.accams"), pickled.model_):
+            assert type(loaded) is Model
             assert self.same(loaded, model)
-            assert loaded.get_params() == model.get_params()
-            assert (loaded.row_index_, loaded.col_index_) == (model.row_index_, model.col_index_)
-            assert loaded.value_range_ == model.value_range_
-            assert loaded.n_features_in_ == model.n_features_in_
+            assert (loaded.row_index, loaded.col_index) == (model.row_index_, model.col_index_)
+            assert (loaded.value_range, loaded.clip) == (model.value_range_, model.model_.clip)
+            assert (loaded.sigma, loaded.info) == (model.model_.sigma, model.model_.info)
+            assert loaded.info.estimator == type(model).__name__
+            assert loaded.info.training["n_features_in_"] == model.n_features_in_
             for pairs in (form.pairs, [("x", 0)], pd.DataFrame({"sku": J[:3], "client": I[:3]})):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     np.testing.assert_array_equal(loaded.predict(pairs), model.predict(pairs))
-        assert self.same(loaded.fit(*form.fit), model)
+        again = type(model)().set_params(**loaded.parameters)
+        assert plain_params(again) == plain_params(model)
+        assert self.same(again.fit(*form.fit), model)
+
+    def test_a_model_cannot_be_fitted_again(self, reference: Any) -> None:
+        with pytest.raises(AttributeError, match="a model cannot be fitted again: fit a new estimator"):
+            reference.model_.fit(MATRIX)
+        with pytest.raises(FrozenInstanceError):
+            reference.model_.clip = None
 
     def test_ids_that_cannot_be_saved(self, tmp_path: Path) -> None:
         dates = pd.to_datetime(I, unit="D", origin="2020-01-01").to_numpy()
@@ -318,19 +334,19 @@ class EstimatorTests(InputTests):
         assert capsys.readouterr() == ("", "")
 
     def test_the_progress_bar_comes_by_itself_only_on_terminals(self, capsys: Any, monkeypatch: Any) -> None:
-        monkeypatch.setattr("accams.estimators.progress.PATIENCE", -1.0)  # as if every fit took long
+        monkeypatch.setattr("accams.fitted.progress.PATIENCE", -1.0)  # as if every fit took long
         self.make(verbose="auto").fit(MATRIX)
         assert capsys.readouterr() == ("", "")
         monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
         monkeypatch.delenv("NO_COLOR", raising=False)
         self.make(verbose="auto").fit(MATRIX)
         assert "rmse" in capsys.readouterr().err
-        monkeypatch.setattr("accams.estimators.progress.PATIENCE", 60.0)
+        monkeypatch.setattr("accams.fitted.progress.PATIENCE", 60.0)
         self.make(verbose="auto").fit(MATRIX)
         assert capsys.readouterr().err == ""
 
     def test_with_many_entries_the_progress_bar_is_there_at_once(self, capsys: Any, monkeypatch: Any) -> None:
-        monkeypatch.setattr("accams.estimators.progress.MANY", 2)
+        monkeypatch.setattr("accams.fitted.progress.MANY", 2)
         monkeypatch.setattr("accams.engine.choose.Grid.of", stopped := Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             self.make(verbose=True).fit(MATRIX)

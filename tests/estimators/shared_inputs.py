@@ -13,9 +13,15 @@ from scipy import sparse
 
 from accams import InputError, Observations
 from accams.estimators.base import StencilEstimator
+from accams.fitted.model import Model
 from accams.model.stencils import StencilSum
 
 FORMS = forms()
+
+
+def model_of(fitted: Any) -> Model:
+    """Return the model of a fitted estimator, or the model itself."""
+    return fitted if isinstance(fitted, Model) else fitted.model_
 
 
 def same_sums(one: StencilSum, two: StencilSum) -> bool:
@@ -28,6 +34,11 @@ def same_sums(one: StencilSum, two: StencilSum) -> bool:
     )
 
 
+def plain_params(estimator: Any) -> dict[str, Any]:
+    """Return all parameters by name, less the records, of which None stands for the defaults."""
+    return {name: x for name, x in estimator.get_params().items() if name not in ("priors", "schedule")}
+
+
 class InputTests:
     """Tests of `fit` on all kinds of data; a subclass overrides `make`."""
 
@@ -36,13 +47,14 @@ class InputTests:
         raise NotImplementedError
 
     def same(self, one: Any, two: Any) -> bool:
-        """Whether two fitted models are equal, bit for bit."""
-        return same_sums(one.stencils_, two.stencils_)
+        """Whether two fitted estimators or models are equal, bit for bit."""
+        return same_sums(model_of(one).stencils, model_of(two).stencils)
 
-    @pytest.fixture
-    def reference(self) -> Any:
-        """A model of the matrix as an array."""
-        return self.make().fit(MATRIX)
+    @pytest.fixture(scope="class")
+    @classmethod
+    def reference(cls) -> Any:
+        """A model of the matrix as an array, only to be read."""
+        return cls().make().fit(MATRIX)
 
     @pytest.mark.parametrize("name", FORMS)
     def test_every_form_of_the_same_data_gives_the_same_model(self, name: str, reference: Any) -> None:

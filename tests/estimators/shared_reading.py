@@ -8,31 +8,37 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from shared_inputs import model_of
 
 import accams
 from accams import InputError
+from accams.use.records import SimilarItem, SimilarUser
 
 
 class ReadingTests:
     """Tests of a model of users and items by name; whoever inherits them has the fixture `model`."""
 
     has_draws = False
+    has_spread = False
 
     # -- similar -------------------------------------------------------------------------------------------
 
     def sums(self, model: Any) -> list[Any]:
-        return [model.stencils_.codes] if not self.has_draws else [draw.codes for draw in model.posterior_.draws]
+        return model_of(model).codes
 
-    @pytest.mark.parametrize(("side", "name"), [("cols", "item 03"), ("rows", "user 03")])
+    @pytest.mark.parametrize(("side", "name"), [("items", "item 03"), ("users", "user 03")])
     def test_hamming(self, model: Any, side: str, name: str) -> None:
-        index = model.col_index_ if side == "cols" else model.row_index_
-        codes = [(each.rows, each.cols)[side == "cols"] for each in self.sums(model)]
+        index = model_of(model).indices[side == "items"]
+        codes = [(each.rows, each.cols)[side == "items"] for each in self.sums(model)]
+        assert len(codes) == (len(model_of(model).posterior) if self.has_draws else 1)
         p = int(index.positions([name])[0])
         shares = np.mean([(each[:-1] == each[p]).mean(axis=1) for each in codes], axis=0)
         found = model.similar(name, 6, side=side, by="hamming")
         expected = pd.Series(shares, index.ids).drop(name).sort_values(ascending=False)[:6]
         np.testing.assert_allclose([score for _, score in found], expected, rtol=1e-6)
         assert name not in dict(found)
+        assert type(found[0]) is {"items": SimilarItem, "users": SimilarUser}[side]
+        assert found["score"].tolist() == [one.score for one in found]
 
     @pytest.mark.parametrize(("side", "name"), [("items", "item 03"), ("users", "user 03")])
     def test_similar_by_what_labels_mean(self, model: Any, side: str, name: str) -> None:
@@ -60,19 +66,22 @@ class ReadingTests:
 
     def test_blocks_hold_who_is_asked_about(self, model: Any) -> None:
         why = model.explain("user 21", "item 33")
-        codes = model._view.explainer.stencils.codes
-        i, j = model.row_index_.positions(["user 21"])[0], model.col_index_.positions(["item 33"])[0]
+        parts = model_of(model)
+        codes = parts.explainer.stencils.codes
+        i, j = parts.row_index.positions(["user 21"])[0], parts.col_index.positions(["item 33"])[0]
+        assert (why.user, why.item) == ("user 21", "item 33")
         for term in why.terms:
             s = term.stencil
             assert term.value == codes.template(s)[codes.rows[i, s], codes.cols[j, s]]
             for block, labels, p, index in (
-                (term.row_block, codes.rows, i, model.row_index_),
-                (term.col_block, codes.cols, j, model.col_index_),
+                (term.users, codes.rows, i, parts.row_index),
+                (term.items, codes.cols, j, parts.col_index),
             ):
                 inside = index.ids[np.flatnonzero(labels[:-1, s] == labels[p, s])]
                 assert (block.label, block.size) == (labels[p, s], len(inside))
                 assert set(block.members) <= set(inside.tolist()) - {"user 21", "item 33"}
                 assert len(block.members) == min(5, len(inside) - 1)
+            assert (term.row_block, term.col_block) == (term.users, term.items)
 
     def test_a_guest_is_explained(self, model: Any) -> None:
         guest = model.fold_in({"item 01": 5.0, "item 02": 1.0})
@@ -86,9 +95,9 @@ class ReadingTests:
     @pytest.mark.parametrize("branches", [2, None])
     def test_a_tree_parts_what_there_is(self, model: Any, side: str, branches: Any) -> None:
         root = model.hierarchy(2, side, branches=branches, least=1, members=100)
-        index = model.col_index_ if side == "items" else model.row_index_
+        index = model_of(model).indices[side == "items"]
         assert set(root.members) == set(index.ids)
-        codes = model._view.explainer.stencils.codes
+        codes = model_of(model).explainer.stencils.codes
         labels = (codes.rows, codes.cols)[side == "items"]
         for depth, node in root.walk():
             assert len(node.members) == node.size
@@ -103,7 +112,7 @@ class ReadingTests:
         assert len({depth for depth, _ in root.walk()}) == 3
 
     def test_a_tree_can_be_pruned_and_filtered(self, model: Any) -> None:
-        some = [item for item in (f"item {p:02}" for p in range(0, 40, 2)) if item in model.col_index_.ids]
+        some = [item for item in (f"item {p:02}" for p in range(0, 40, 2)) if item in model_of(model).items]
         root = model.hierarchy(2, candidates=some, least=5, members=3)
         assert root.size == len(some)
         assert all(node.size >= 5 and len(node.members) == 3 for _, node in root.walk())
@@ -122,25 +131,25 @@ class ReadingTests:
         assert nested["children"][0]["members"][0] == root.children[0].members[0].upper()
         json.dumps(nested)
 
-    def test_quality(self, model: Any) -> None:
+    def test_evaluation(self, model: Any) -> None:
         pairs = [("user 00", "item 00"), ("user 01", "item 02"), ("nobody", "item 03")]
-        found = model.quality(pairs, [3.0, 4.0, 2.0])
+        found = model.evaluate(pairs, [3.0, 4.0, 2.0])
         assert found.rmse == pytest.approx(np.sqrt(np.mean((model.predict(pairs) - [3.0, 4.0, 2.0]) ** 2)))
         assert found.new == pytest.approx((1 / 3, 0.0))
-        assert bool(found.coverage) == hasattr(model, "posterior_")
+        assert bool(found.coverage) == self.has_spread == model_of(model).has_spread
 
     def test_diagnostics(self, model: Any) -> None:
-        if type(model).__name__ == "StencilModel":
-            with pytest.raises(InputError, match="does not know how it was fitted"):
+        if not model_of(model).fit_history:  # compressed
+            with pytest.raises(InputError, match="has no record of its fit"):
                 model.diagnostics()
             return
         found = model.diagnostics()
-        assert found.entropy.shape == (len(found.rmse), len(model.stencils_), 2)
+        assert found.entropy.shape == (len(found.rmse), len(model_of(model).stencils), 2)
         assert (found.entropy >= 0.0).all()
         assert ((found.changed >= 0.0) & (found.changed <= 1.0)).all()
 
     def test_a_report(self, model: Any) -> None:
-        facts = accams.report.gather(model)
-        assert facts.shape == model.stencils_.shape
+        facts = accams.report.gather(model_of(model))
+        assert facts.shape == model_of(model).shape
         assert [len(alike) for _, alike in facts.similar] == [5] * 8
         assert 'id="tree"' in accams.report.page.html(facts, "model", "")

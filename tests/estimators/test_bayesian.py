@@ -37,7 +37,7 @@ class TestBayesianACCAMS(EstimatorTests):
 
     def test_no_stencils(self) -> None:
         """Not here: a sampler without stencils has nothing to draw."""
-        with pytest.raises(InputError, match="n_stencils must be a whole number of at least 1"):
+        with pytest.raises(InputError, match="n_stencils must be 'auto' or an integer of at least 1, not 0"):
             make(n_stencils=0).fit(MATRIX)
 
     @pytest.mark.parametrize(

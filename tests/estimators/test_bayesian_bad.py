@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bayes_models import GRAPH, make
+from bayes_models import GRAPH, PLACES, make
 from forms import MATRIX
 
-from accams import BayesianACCAMS, InputError, Observations, memory_estimate
+from accams import BayesianACCAMS, InputError, Observations, Priors, Schedule, memory_estimate
 
 WHOLE = (-1, 1.5, True, "3", None)
 NUMBER = (0, -1, float("nan"), float("inf"), True)
@@ -17,7 +17,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "n_stencils": (*WHOLE, 0),
     "n_clusters": (0, -1, 1.5, True, "3", None, [], (2,), (0, 2), (2, "x"), [2, 0]),
     "sampler": ("gibbs", None, 3),
-    "prior": ("crp", "uniform", None),
+    "labels": ("crp", "uniform", None),
     "alpha": (*NUMBER, "x", None, [], [1.0, 0.0], [1.0, "x"], [[1.0]]),
     "beta": (*NUMBER, "x", [], [1.0, -1.0]),
     "noise": (*NUMBER, "free", None, [0.5]),
@@ -34,7 +34,9 @@ BAD: dict[str, tuple[Any, ...]] = {
     "thin": (*WHOLE, 0, "some"),
     "max_draws": (*WHOLE, 0),
     "n_sub": (0, -1, 1.5, "3", None, [], [0, 1], [1, 0], [1.5], ["x"], True),
-    "schedule": ("all", None),
+    "backfit": (*WHOLE[:-1], 0, "backfit"),
+    "priors": (3, "crp", {"alpha": 1.0}, Schedule()),
+    "schedule": (3, "all", {"n_sub": 1}, Priors()),
     "tol": (-1, "a", None, float("nan"), float("inf"), True),
     "early_stopping": ("yes", 1, None),
     "validation_fraction": (0, 1, -1, "x", True, None),
@@ -55,7 +57,7 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
 def test_bad_parameters_are_refused_in_fit_with_their_name(name: str, value: Any) -> None:
-    model = make().set_params(**{name: value})  # no complaint yet, as scikit-learn wants it
+    model = make().set_params(**{PLACES.get(name, name): value})  # no complaint yet, as scikit-learn wants it
     with pytest.raises(InputError, match=name) as caught:
         model.fit(MATRIX)
     assert "\n" not in str(caught.value)
@@ -63,7 +65,7 @@ def test_bad_parameters_are_refused_in_fit_with_their_name(name: str, value: Any
 
 
 def test_every_parameter_is_checked() -> None:
-    assert set(BAD) == set(BayesianACCAMS().get_params())
+    assert {PLACES.get(name, name) for name in BAD} == set(BayesianACCAMS().get_params())
 
 
 @pytest.mark.parametrize("value", [np.int64(2), [np.int64(2), 1], np.array([2, 1]), (2, 1)])
@@ -83,21 +85,21 @@ def refused(message: str, data: Any = MATRIX, **parameters: Any) -> None:
 
 
 def test_pairs_of_sampler_and_prior() -> None:
-    refused("sampler='blocked' needs prior='dirichlet': for prior='crp' use sampler='collapsed'", prior="crp")
+    refused("sampler 'blocked' needs labels='dirichlet': for labels='crp' use sampler='collapsed'", labels="crp")
     for pair in ({}, {"sampler": "collapsed"}):
-        refused("no bound.* needs sampler='collapsed' and prior='crp'", n_clusters=None, **pair)
+        refused("no bound.* needs sampler='collapsed' and labels='crp'", n_clusters=None, **pair)
 
 
 def test_too_many_clusters() -> None:
     wide = np.random.default_rng(0).normal(size=(300, 260))
     for k in (256, (2, 256), [3, (256, 2)]):
         refused("n_clusters can be at most 255 here, not 256", wide, n_clusters=k)
-    refused("n_clusters can be at most 1024, not 2000", wide, n_clusters=2000)
+    refused("n_clusters must be .* an integer from 1 to 1024, .* not 2000", wide, n_clusters=2000)
 
 
 def test_burn_in_and_sweeps() -> None:
-    refused("n_burn_in=4 leaves none of the n_sweeps=4 sweeps", n_burn_in=4)
-    refused("n_burn_in=9 leaves none of the n_sweeps=4 sweeps", n_burn_in=9)
+    refused("n_burn_in must be smaller than n_sweeps, but is 4 of 4", n_burn_in=4)
+    refused("n_burn_in must be smaller than n_sweeps, but is 9 of 4", n_burn_in=9)
 
 
 def test_observed_zeros() -> None:

@@ -26,8 +26,8 @@ CELLS = PAIRS[::7]
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
     """Compile what the fits need beforehand: it takes longer than the tests wait for Ctrl-C to be heard."""
-    for sampler, prior in SAMPLERS:
-        make(sampler=sampler, prior=prior).fit(MATRIX)
+    for sampler, labels in SAMPLERS:
+        make(sampler=sampler, labels=labels).fit(MATRIX)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def test_in_the_first_sweep(
 ) -> None:
     """Each chain keeps the stencils that it has begun; nothing is known of the noise but where it was to start."""
     press_at(monkeypatch, 0, stencil)
-    model = interrupted(make(sampler=pair[0], prior=pair[1]), predict_at=CELLS)
+    model = interrupted(make(sampler=pair[0], labels=pair[1]), predict_at=CELLS)
     assert (model.n_sweeps_, model.history_, model.train_rmse_, model.r_hat_) == (0, [], None, {})
     assert len(model.posterior_) == 2
     assert [draw.chain for draw in model.posterior_.draws] == [0, 1]
@@ -105,7 +105,7 @@ def test_in_the_first_sweep(
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_in_a_later_sweep(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The draws so far are those of the sweeps that were completed."""
-    settings = {"sampler": pair[0], "prior": pair[1], "noise": "sampled"}
+    settings = {"sampler": pair[0], "labels": pair[1], "noise": "sampled"}
     expected = make(n_sweeps=5, **settings).fit(MATRIX, predict_at=CELLS)
     press_at(monkeypatch, 5, 1)
     model = interrupted(make(n_sweeps=50, **settings), predict_at=CELLS)
@@ -145,7 +145,7 @@ def test_after_the_calibration(monkeypatch: pytest.MonkeyPatch, quick_calibratio
     assert model.predictive_sigma_ == whole.calibration_.predictive_noise(model.posterior_)
 
 
-@pytest.mark.parametrize("settings", [{"schedule": "backfit", "n_burn_in": "auto"}, {"effects": "continuous"}])
+@pytest.mark.parametrize("settings", [{"backfit": 10, "n_burn_in": "auto"}, {"effects": "continuous"}])
 def test_other_kinds_of_sweeps(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     press_at(monkeypatch, 2, 0)
     interrupted(make(n_sweeps=10, **settings))

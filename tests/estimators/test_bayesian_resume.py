@@ -18,17 +18,17 @@ from accams.fit import checkpoint
 from accams.model import container
 
 KINDS: dict[str, dict[str, Any]] = {
-    **{"-".join(pair): {"sampler": pair[0], "prior": pair[1]} for pair in SAMPLERS},
+    **{"-".join(pair): {"sampler": pair[0], "labels": pair[1]} for pair in SAMPLERS},
     "sampled": {"noise": "sampled", "tau": "sampled", "sampler": "collapsed"},
     "no row noise": {"row_noise": None, "n_sub": [3, 2, 1]},
     "effects": {"effects": "continuous"},
-    "growing": {"n_clusters": None, "sampler": "collapsed", "prior": "crp"},
+    "growing": {"n_clusters": None, "sampler": "collapsed", "labels": "crp"},
     "label probabilities": {"rao_blackwell": True, "thin": 2},
     "early stopping": {"early_stopping": True, "patience": 3, "n_burn_in": "auto"},
     "automatic": {"n_burn_in": "auto", "thin": "auto", "max_draws": 4},
     "calibrated": {"noise": "calibrated", "n_stencils": 1},
-    "backfitted": {"schedule": "backfit", "n_stencils": 8, "n_sweeps": 2, "n_burn_in": "auto"},
-    "backfitted with effects": {"schedule": "backfit", "n_sweeps": 2, "n_burn_in": "auto", "effects": "continuous"},
+    "backfitted": {"backfit": 2, "n_stencils": 8, "n_burn_in": "auto"},
+    "backfitted with effects": {"backfit": 2, "n_burn_in": "auto", "effects": "continuous"},
 }
 CELLS = PAIRS[::11]
 
@@ -188,14 +188,14 @@ def test_other_data(data: Any, path: Path) -> None:
     ("change", "message"),
     [
         ({"n_chains": 3}, r"n_chains=2 \(not 3\)"),
-        ({"alpha": 2.0}, r"alpha=1.0 \(not 2.0\)"),
-        ({"alpha": [2.0, 1.0]}, r"alpha=1.0 \(not \[2.0, 1.0\]\)"),
-        ({"noise": "sampled", "tau": 0.2}, r"noise=0.8 \(not 'sampled'\), tau='scaled' \(not 0.2\)"),
+        ({"alpha": 2.0}, r"priors__alpha=1.0 \(not 2.0\)"),
+        ({"alpha": [2.0, 1.0]}, r"priors__alpha=1.0 \(not \[2.0, 1.0\]\)"),
+        ({"noise": "sampled", "tau": 0.2}, r"noise=0.8 \(not 'sampled'\), priors__tau='scaled' \(not 0.2\)"),
         ({"n_clusters": (3, 4)}, "n_clusters="),
         ({"random_state": 1}, r"random_state=0 \(not 1\)"),
-        ({"n_burn_in": 4}, r"n_burn_in=3 \(not 4\)"),
-        ({"effects": "continuous"}, r"effects=None \(not 'continuous'\)"),
-        ({"thin": 2}, "thin=1"),
+        ({"n_burn_in": 4}, r"schedule__n_burn_in=3 \(not 4\)"),
+        ({"effects": "continuous"}, r"priors__effects=None \(not 'continuous'\)"),
+        ({"thin": 2}, "schedule__thin=1"),
         ({"early_stopping": True}, "early_stopping=False"),
     ],
 )

@@ -93,7 +93,7 @@ def test_traces_leave_the_burn_in_out() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"sampler": sampler, "prior": prior} for sampler, prior in SAMPLERS),
+        *({"sampler": sampler, "labels": labels} for sampler, labels in SAMPLERS),
         {"effects": "continuous"},
         {"noise": "calibrated"},
         {"noise": "sampled", "row_noise": None},
@@ -169,7 +169,7 @@ def test_the_run_ends_by_itself() -> None:
     longer = make(**settings, tol=0.2 * model.history_[-1].change).fit(EASY)
     assert longer.n_sweeps_ > model.n_sweeps_
     assert longer.n_sweeps_ % run_module.CHECK_EVERY == 0
-    assert all(report.change is None or report.change >= longer.tol for report in longer.history_[60:-1])
+    assert all(report.change is None or report.change >= longer.schedule.tol for report in longer.history_[60:-1])
 
 
 def test_early_stopping() -> None:

@@ -14,28 +14,28 @@ from shared_inputs import same_sums
 from accams import Observations
 from accams.data.planted import planted_stencils
 from accams.engine.base import State
-from accams.estimators.bayes_settings import setup_of
+from accams.estimators.planning import plan_of
 from accams.fit.bayesian import BayesianFit, fit
 from accams.fit.gibbs import Chain
 
 SPARSE = planted_stencils((60, 40), 2, 3, density=0.5, noise=0.5, random_state=0).observations
 COMPLETE = planted_stencils((30, 20), 2, 3, noise=0.5, random_state=0).observations
 KINDS: dict[str, dict[str, Any]] = {
-    **{"-".join(pair): {"sampler": pair[0], "prior": pair[1], "noise": "sampled"} for pair in SAMPLERS},
+    **{"-".join(pair): {"sampler": pair[0], "labels": pair[1], "noise": "sampled"} for pair in SAMPLERS},
     "calibrated": {"noise": "calibrated", "n_stencils": 1},
     "row noise": {"row_noise": 3.0, "noise": "sampled"},
     "effects": {"effects": "continuous", "tau": "sampled"},
-    "growing": {"n_clusters": None, "sampler": "collapsed", "prior": "crp"},
+    "growing": {"n_clusters": None, "sampler": "collapsed", "labels": "crp"},
     "label probabilities": {"rao_blackwell": True, "n_sub": 2},
-    "backfitted": {"schedule": "backfit"},
+    "backfitted": {"backfit": 4},
 }
 CELLS = (np.array([0, 5, 19]), np.array([1, 3, 19]))
 
 
 def fitted(observations: Observations, kind: dict[str, Any], n_threads: int, chunk_size: int | None) -> BayesianFit:
     """A fit with so many entries to a chunk, which users cannot choose."""
-    setup = setup_of(make(**kind, n_threads=n_threads), observations, 0)
-    return fit(observations, replace(setup, chunk_size=chunk_size), CELLS)
+    plan = plan_of(make(**kind, n_threads=n_threads), observations, 0)
+    return fit(observations, replace(plan, chunk_size=chunk_size), CELLS)
 
 
 def assert_same_fit(one: BayesianFit, two: BayesianFit) -> None:
@@ -87,7 +87,7 @@ def test_a_chain_does_not_depend_on_how_many_there_are() -> None:
 @pytest.mark.parametrize("row_noise", [None, 5.0])
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_complete_data_gives_the_same_model_on_two_engines(pair: tuple[str, str], row_noise: Any) -> None:
-    kind = {"sampler": pair[0], "prior": pair[1], "init": "prior", "row_noise": row_noise}
+    kind = {"sampler": pair[0], "labels": pair[1], "init": "prior", "row_noise": row_noise}
     cpu, dense = (make(engine=engine, **kind).fit(COMPLETE) for engine in ("cpu", "dense"))
     assert same_sums(cpu.stencils_, dense.stencils_)
     np.testing.assert_array_equal(cpu.predict(PAIRS), dense.predict(PAIRS))

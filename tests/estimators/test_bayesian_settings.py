@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,11 @@ from bayes_models import GRAPH, SAMPLERS, make
 from forms import MATRIX
 from scipy import sparse
 
-from accams import BayesianACCAMS, Observations
+from accams import BayesianACCAMS, Observations, Priors
 from accams.data.planted import planted_stencils
 from accams.engine.base import State
 from accams.engine.rules import Blocked, Collapsed
-from accams.estimators.bayes_settings import setup_of
+from accams.estimators.planning import plan_of
 
 COMPLETE = planted_stencils((60, 40), 2, 3, noise=0.3, random_state=4)
 SPARSE = planted_stencils((60, 40), 2, 3, noise=0.3, density=0.6, random_state=4)
@@ -23,7 +24,7 @@ EDGES = np.where(np.random.default_rng(0).random(BLOCKS.shape) < 0.1, 1 - BLOCKS
 ZEROS = Observations.from_sparse(sparse.csr_array(EDGES), zeros="observed")
 TRUTH = {"cpu": SPARSE.dense(), "dense": COMPLETE.dense(), "graph": 0.1 + 0.8 * BLOCKS}
 DATA = {"cpu": SPARSE.observations, "dense": COMPLETE.observations, "graph": ZEROS}
-COLLAPSED = {"sampler": "collapsed", "prior": "crp"}
+COLLAPSED = {"sampler": "collapsed", "labels": "crp"}
 
 
 def rmse_of(model: BayesianACCAMS, truth: Any) -> float:
@@ -41,7 +42,7 @@ def shapes(model: BayesianACCAMS) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_every_sampler_on_every_engine(pair: tuple[str, str], engine: str) -> None:
     """What was planted is found: the error is less than a third of what the mean alone has."""
-    model = make(sampler=pair[0], prior=pair[1], n_sweeps=40, n_burn_in=20, noise="sampled").fit(DATA[engine])
+    model = make(sampler=pair[0], labels=pair[1], n_sweeps=40, n_burn_in=20, noise="sampled").fit(DATA[engine])
     assert model.engine_ == engine
     assert rmse_of(model, TRUTH[engine]) < np.std(TRUTH[engine]) / 3
     assert 0.25 < model.sigma_ < 0.5  # 0.3, and what chains that are stuck leave
@@ -68,27 +69,27 @@ def complete(m: int, n: int) -> Observations:
 )
 def test_automatic_sizes(shape: tuple[int, int], n_stencils: int, n_clusters: tuple[int, int]) -> None:
     """More stencils where there are more observations, and more clusters on the side that has more of them each."""
-    found = setup_of(BayesianACCAMS(), complete(*shape), 0).hyper.shapes
+    found = plan_of(BayesianACCAMS(), complete(*shape), 0).hyper.shapes
     assert found == [n_clusters] * n_stencils
-    assert setup_of(BayesianACCAMS(7), complete(*shape), 0).hyper.shapes == [n_clusters] * 7
-    assert setup_of(BayesianACCAMS(n_clusters=2), complete(*shape), 0).hyper.shapes == [(2, 2)] * n_stencils
-    with_effects = setup_of(BayesianACCAMS(effects="stencils"), complete(*shape), 0).hyper
+    assert plan_of(BayesianACCAMS(7), complete(*shape), 0).hyper.shapes == [n_clusters] * 7
+    assert plan_of(BayesianACCAMS(n_clusters=2), complete(*shape), 0).hyper.shapes == [(2, 2)] * n_stencils
+    with_effects = plan_of(BayesianACCAMS(priors=Priors(effects="stencils")), complete(*shape), 0).hyper
     assert with_effects.shapes[2:] == found
     assert sum(with_effects.tau2[2:]) == pytest.approx(0.4 * np.var(complete(*shape).values))
 
 
 def test_automatic_sizes_do_not_count_what_is_empty() -> None:
     here = Observations.from_coo(*np.divmod(np.arange(400), 20), np.arange(400) % 7, shape=(500, 10_000))
-    assert setup_of(BayesianACCAMS(), here, 0).hyper.shapes == [(10, 10)] * 10
+    assert plan_of(BayesianACCAMS(), here, 0).hyper.shapes == [(10, 10)] * 10
 
 
 def test_automatic_number_of_sweeps() -> None:
     """Fewer for large data; all that are asked for where a number is given; more where held-out data decides."""
     few, many = complete(20, 20), complete(3000, 400)
-    assert setup_of(BayesianACCAMS(), few, 0).run.most_sweeps == 500
-    assert setup_of(BayesianACCAMS(), many, 0).run.most_sweeps == 150
-    assert setup_of(BayesianACCAMS(n_chains=1), many, 0).run.most_sweeps == 500
-    assert setup_of(BayesianACCAMS(early_stopping=True), many, 0).run.most_sweeps == 5000
+    assert plan_of(BayesianACCAMS(), few, 0).run.most_sweeps == 500
+    assert plan_of(BayesianACCAMS(), many, 0).run.most_sweeps == 150
+    assert plan_of(BayesianACCAMS(n_chains=1), many, 0).run.most_sweeps == 500
+    assert plan_of(BayesianACCAMS(early_stopping=True), many, 0).run.most_sweeps == 5000
     model = make(n_sweeps=510, n_stencils=1, n_clusters=2, n_chains=1, n_burn_in=500).fit(MATRIX)
     assert model.n_sweeps_ == 510
 
@@ -102,7 +103,7 @@ def test_numbers_of_clusters() -> None:
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_one_cluster(pair: tuple[str, str]) -> None:
     """One block is a constant: all that is left to learn is the mean."""
-    model = make(n_clusters=1, sampler=pair[0], prior=pair[1], n_sweeps=30).fit(MATRIX)
+    model = make(n_clusters=1, sampler=pair[0], labels=pair[1], n_sweeps=30).fit(MATRIX)
     assert shapes(model) == [(1, 1)] * 3
     rows, cols = np.indices(MATRIX.shape)
     prediction = model.posterior_.predict(rows.ravel(), cols.ravel())
@@ -135,7 +136,7 @@ def test_more_concentration_means_more_clusters(pair: tuple[str, str]) -> None:
     noise = np.random.default_rng(0).normal(size=(60, 40))
     used = []
     for alpha in (0.01, [0.01, 0.01, 30.0], 30.0):
-        settings = {"sampler": pair[0], "prior": pair[1], "init": "prior", "n_clusters": 10, "tau": 0.01, "noise": 1.0}
+        settings = {"sampler": pair[0], "labels": pair[1], "init": "prior", "n_clusters": 10, "tau": 0.01, "noise": 1.0}
         model = make(alpha=alpha, **settings).fit(noise)
         used.append(model.posterior_.traces["occupied"].mean())
     assert used[0] < 4 < used[1] < 10 < used[2]
@@ -143,7 +144,7 @@ def test_more_concentration_means_more_clusters(pair: tuple[str, str]) -> None:
 
 def test_alpha_and_beta_of_each_stencil() -> None:
     def priors(**parameters: Any) -> Any:
-        return setup_of(make(**parameters), SPARSE.observations, 0).hyper
+        return plan_of(make(**parameters), SPARSE.observations, 0).hyper
 
     assert (priors(alpha=[3.0, 2.0]).alpha, priors(alpha=[3.0, 2.0]).beta) == ([3.0, 2.0, 2.0],) * 2
     assert priors(alpha=np.array([9.0, 5.0, 3.0, 1.0])).alpha == [9.0, 5.0, 3.0]
@@ -180,7 +181,7 @@ ADDITIVE = np.add.outer(np.random.default_rng(1).normal(size=50), np.random.defa
 def test_effects(effects: str, pair: tuple[str, str]) -> None:
     noisy = ADDITIVE + np.random.default_rng(3).normal(0, 0.3, ADDITIVE.shape)
     noisy[np.random.default_rng(4).random(noisy.shape) < 0.3] = np.nan
-    settings = {"sampler": pair[0], "prior": pair[1], "noise": 0.3, "n_stencils": 1, "n_clusters": 2, "n_sweeps": 30}
+    settings = {"sampler": pair[0], "labels": pair[1], "noise": 0.3, "n_stencils": 1, "n_clusters": 2, "n_sweeps": 30}
     model = make(effects=effects, n_burn_in=10, **settings).fit(noisy)
     plain = make(n_burn_in=10, **settings).fit(noisy)
     assert rmse_of(model, ADDITIVE) < 0.5 * rmse_of(plain, ADDITIVE)
@@ -212,12 +213,12 @@ def test_scaled_variances_fall_with_the_stencil_and_keep_their_sum() -> None:
     observations = Observations.from_dense(MATRIX)
     variance = np.nanvar(MATRIX)
     for n in (1, 4, 30):
-        tau2 = np.array(setup_of(make(n_stencils=n), observations, 0).hyper.tau2)
+        tau2 = np.array(plan_of(make(n_stencils=n), observations, 0).hyper.tau2)
         np.testing.assert_allclose(tau2 * np.arange(1, n + 1), tau2[0])
         assert tau2.sum() == pytest.approx(0.4 * variance)
-    with_effects = setup_of(make(n_stencils=2, effects="stencils"), observations, 0).hyper.tau2
+    with_effects = plan_of(make(n_stencils=2, effects="stencils"), observations, 0).hyper.tau2
     np.testing.assert_allclose(with_effects, variance * np.array([0.2, 0.2, 0.8 / 3, 0.4 / 3]))
-    np.testing.assert_allclose(setup_of(make(n_stencils=3, tau=0.5), observations, 0).hyper.tau2, 0.25)
+    np.testing.assert_allclose(plan_of(make(n_stencils=3, tau=0.5), observations, 0).hyper.tau2, 0.25)
 
 
 def test_noise() -> None:
@@ -252,8 +253,8 @@ def test_many_observations_for_each_label_are_not_calibrated() -> None:
     """A complete 400 x 400 matrix has 200 observations per row and column."""
     matrix = np.add.outer(np.arange(400) % 3, np.arange(400) % 2) + np.random.default_rng(0).normal(0, 0.5, (400, 400))
     observations = Observations.from_dense(matrix)
-    assert not setup_of(make(n_stencils=4, noise="calibrated"), observations, 0).calibrated
-    assert setup_of(make(n_stencils=5, noise="calibrated"), observations, 0).calibrated
+    assert not plan_of(make(n_stencils=4, noise="calibrated"), observations, 0).calibrated
+    assert plan_of(make(n_stencils=5, noise="calibrated"), observations, 0).calibrated
     model = make(n_stencils=2, n_clusters=3, noise="calibrated", row_noise=None, n_sweeps=20, n_burn_in=10).fit(matrix)
     assert model.calibration_ is None
     assert model.sigma_ == pytest.approx(0.5, rel=0.02)
@@ -281,7 +282,7 @@ def test_row_noise() -> None:
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_starts(pair: tuple[str, str]) -> None:
     """By ACCAMS, the first sweep is far ahead of one from the prior."""
-    settings = {"sampler": pair[0], "prior": pair[1], "n_sweeps": 1, "n_burn_in": 0, "noise": 0.3}
+    settings = {"sampler": pair[0], "labels": pair[1], "n_sweeps": 1, "n_burn_in": 0, "noise": 0.3}
     first = {init: make(init=init, **settings).fit(COMPLETE.observations).train_rmse_ for init in ("accams", "prior")}
     assert first["accams"] < 0.7 * first["prior"]
 
@@ -290,8 +291,8 @@ def test_starts(pair: tuple[str, str]) -> None:
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_backfitting(pair: tuple[str, str], engine: str) -> None:
     """One report per stencil, one draw per chain, and each stencil helps."""
-    settings = {"sampler": pair[0], "prior": pair[1], "schedule": "backfit", "noise": 0.3, "n_burn_in": "auto"}
-    model = make(n_stencils=4, n_sweeps=10, **settings).fit(DATA[engine])
+    settings = {"sampler": pair[0], "labels": pair[1], "backfit": 10, "noise": 0.3, "n_burn_in": "auto"}
+    model = make(n_stencils=4, **settings).fit(DATA[engine])
     assert (model.n_sweeps_, len(model.posterior_), len(model.stencils_)) == (4, 2, 4)
     assert {draw.sweep for draw in model.posterior_.draws} == {3}
     errors = [report.rmse for report in model.history_]
@@ -300,9 +301,9 @@ def test_backfitting(pair: tuple[str, str], engine: str) -> None:
 
 
 def test_visits_of_a_stencil_in_backfitting(monkeypatch: pytest.MonkeyPatch) -> None:
-    for n_sweeps, visits in ((7, 7), ("auto", 20)):
+    for visits in (7, 1):
         counts = count_updates(monkeypatch)
-        settings = {"schedule": "backfit", "n_sweeps": n_sweeps, "n_burn_in": "auto", "n_chains": 1}
+        settings = {"backfit": visits, "n_burn_in": "auto", "n_chains": 1}
         make(**settings, callbacks=[lambda _, counts=counts: counts.append(0)]).fit(MATRIX)
         assert counts == [2 * visits] * 3 + [0]
         monkeypatch.undo()
@@ -314,19 +315,21 @@ def test_visits_of_a_stencil_in_backfitting(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_papers_settings() -> None:
     """MATH.md, section 4: what the paper says, and at least 30 sweeps of burn-in."""
     model = BayesianACCAMS.paper()
-    assert (model.sampler, model.prior, model.n_clusters, model.schedule) == ("collapsed", "crp", 10, "gibbs")
-    assert (model.alpha, model.beta) == (10.0, 10.0)
-    assert (model.eta, model.gamma, model.sigma_max) == ((2.0, 0.3), (5.0, 0.3), 1.0)
-    assert (model.noise, model.tau, model.row_noise, model.effects) == ("sampled", "sampled", None, None)
-    assert (model.n_sub, model.n_chains, model.n_burn_in, model.init) == (3, 1, 30, "accams")
+    priors, schedule = model.priors, model.schedule
+    assert (schedule.sampler, priors.labels, model.n_clusters, schedule.backfit) == ("collapsed", "crp", 10, None)
+    assert (priors.alpha, priors.beta) == (10.0, 10.0)
+    assert (priors.eta, priors.gamma, priors.sigma_max) == ((2.0, 0.3), (5.0, 0.3), 1.0)
+    assert (model.noise, priors.tau, priors.row_noise, priors.effects) == ("sampled", "sampled", None, None)
+    assert (schedule.n_sub, model.n_chains, schedule.n_burn_in, schedule.init) == (3, 1, 30, "accams")
     assert model.n_sweeps > 30
-    assert (model.early_stopping, model.rao_blackwell) == (False, False)
-    changed = BayesianACCAMS.paper(n_stencils=5, alpha=3.0)
-    assert changed.get_params() == {**model.get_params(), "n_stencils": 5, "alpha": 3.0}
+    assert (model.early_stopping, schedule.rao_blackwell) == (False, False)
+    changed = BayesianACCAMS.paper(n_stencils=5, priors__alpha=3.0)
+    expected = {"n_stencils": 5, "priors": replace(priors, alpha=3.0), "priors__alpha": 3.0}
+    assert changed.get_params() == {**model.get_params(), **expected}
 
 
 def test_the_papers_settings_reach_the_sampler() -> None:
-    setup = setup_of(BayesianACCAMS.paper(n_stencils=2), Observations.from_dense(MATRIX), 0)
+    setup = plan_of(BayesianACCAMS.paper(n_stencils=2), Observations.from_dense(MATRIX), 0)
     priors = setup.hyper
     assert (priors.sampler, priors.label_prior, priors.growing, priors.start) == ("collapsed", "crp", False, "accams")
     assert (priors.shapes, priors.alpha, priors.beta) == ([(10, 10)] * 2, [10.0] * 2, [10.0] * 2)

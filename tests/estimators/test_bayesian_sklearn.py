@@ -6,24 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bayes_models import make
+from bayes_models import make, placed
 from forms import PAIRS, VALUES, WEIGHTS
 from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_sklearn import EXPECTED, EXPECTED_ON_PAIRS, FOLDS, KINDS, _first_two
 
-from accams import BayesianACCAMS
+from accams import BayesianACCAMS, Priors
 
 pytestmark = pytest.mark.filterwarnings("ignore:none of these ids was seen in training")
-TINY: dict[str, Any] = {
-    "n_stencils": 1, "n_clusters": 2, "n_chains": 1, "n_sweeps": 2, "n_burn_in": 0, "thin": 1, "noise": 0.8,
-    "init": "prior",
-}  # fmt: skip
+TINY = placed(n_stencils=1, n_clusters=2, n_chains=1, n_sweeps=2, n_burn_in=0, thin=1, noise=0.8, init="prior")
 CONSTANT = "fits constant values, of which a sampler cannot learn the noise; fit says so"
 
 
-@parametrize_with_checks([BayesianACCAMS(**TINY)], expected_failed_checks=lambda _: EXPECTED)
+@parametrize_with_checks([BayesianACCAMS().set_params(**TINY)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -47,7 +44,7 @@ ON_PAIRS = {
 }
 
 
-@parametrize_with_checks([FirstTwoColumns(**TINY)], expected_failed_checks=lambda _: ON_PAIRS)
+@parametrize_with_checks([FirstTwoColumns().set_params(**TINY)], expected_failed_checks=lambda _: ON_PAIRS)
 def test_scikit_learn_checks_on_pairs(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -73,7 +70,11 @@ def test_cross_validated_predictions() -> None:
 
 
 def test_grid_search() -> None:
-    grid = {"n_clusters": np.array([1, 3]), "noise": [0.9, np.float64(20.0)], "rao_blackwell": np.array([False])}
+    grid = {
+        "n_clusters": np.array([1, 3]),
+        "noise": [0.9, np.float64(20.0)],
+        "schedule__rao_blackwell": np.array([False]),
+    }
     search = GridSearchCV(make(n_sweeps=10), grid, cv=FOLDS).fit(PAIRS, VALUES)
     assert search.best_params_["n_clusters"] == 3  # with one cluster there is but the mean
     assert search.best_params_["noise"] == 0.9  # with so much noise too
@@ -93,7 +94,8 @@ def test_clones() -> None:
     model = make(alpha=[2.0, 1.0], n_sub=(2, 1), clip=(1, 4), eta=(2.0, 0.3), checkpoint="never")
     copy = clone(model)
     assert copy.get_params() == model.get_params()
-    assert repr(BayesianACCAMS(n_clusters=3, alpha=[2.0])) == "BayesianACCAMS(alpha=[2.0], n_clusters=3)"
+    changed = BayesianACCAMS(n_clusters=3, priors=Priors(alpha=[2.0]))
+    assert repr(changed) == "BayesianACCAMS(n_clusters=3, priors=Priors(alpha=[2.0]))"
     assert clone(BayesianACCAMS.paper()).get_params() == BayesianACCAMS.paper().get_params()
 
 

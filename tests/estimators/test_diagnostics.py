@@ -80,7 +80,7 @@ def test_files_keep_it(kind: str, tmp_path: Path) -> None:
     if kind == "accams":
         model: Any = ACCAMS(n_stencils=3, n_clusters=2, n_relearn=1).fit(MATRIX)
     else:
-        model = make(n_sweeps=4, schedule="backfit" if kind == "backfitted" else "gibbs").fit(MATRIX)
+        model = make(n_sweeps=4, backfit=4 if kind == "backfitted" else None).fit(MATRIX)
     model.save(tmp_path / "m.accams")
     one, other = model.diagnostics(), accams.load(tmp_path / "m.accams").diagnostics()
     for name in ("entropy", "changed", "gain", "rmse", "error", "sigma"):
@@ -89,9 +89,9 @@ def test_files_keep_it(kind: str, tmp_path: Path) -> None:
         if x is not None:
             np.testing.assert_allclose(x, y, rtol=1e-6)
     model.save(tmp_path / "m.accams", ids=False)
-    with pytest.raises(InputError, match="does not know how it was fitted"):
+    with pytest.raises(InputError, match="has no record of its fit"):
         accams.load(tmp_path / "m.accams").diagnostics()
-    with pytest.raises(InputError, match="does not know how it was fitted"):
+    with pytest.raises(InputError, match="has no record of its fit"):
         model.compress(20_000).diagnostics()
 
 
@@ -106,7 +106,7 @@ def test_columns_are_one_line_for_each_sweep_stencil_and_side() -> None:
 
 def test_it_can_be_printed() -> None:
     assert "2 sweeps, training RMSE" in str(ACCAMS(n_stencils=2, n_clusters=2, n_relearn=1).fit(MATRIX).diagnostics())
-    with pytest.raises(InputError, match="does not know how it was fitted"):
+    with pytest.raises(InputError, match="has no record of its fit"):
         ACCAMS(n_stencils=0).fit(MATRIX).diagnostics()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from bayes_models import make
 from forms import MATRIX, PAIRS, VALUES, J
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import accams
 from accams import InputError
 from accams.data.ids import Index
-from accams.estimators.id_files import pack_ids, unpack_ids
+from accams.model.idcoding import pack_ids, unpack_ids
 
 INT64 = np.iinfo(np.int64)
 WHOLE: dict[str, list[Any]] = {
@@ -143,7 +144,7 @@ def test_models_know_their_ids(coding: str, rename: Any, tmp_path: Path) -> None
     model, pairs = fitted(rename)
     model.save(tmp_path / "m", coding=coding)
     loaded = accams.load(tmp_path / "m")
-    assert (loaded.row_index_, loaded.col_index_) == (model.row_index_, model.col_index_)
+    assert (loaded.row_index, loaded.col_index) == (model.row_index_, model.col_index_)
     np.testing.assert_array_equal(loaded.predict(pairs), model.predict(pairs))
     new = [("nobody", rename(100)), (rename(0), "nothing")]
     np.testing.assert_array_equal(loaded.predict(new), model.predict(new))
@@ -155,8 +156,8 @@ def test_models_without_ids(tmp_path: Path) -> None:
     model.save(tmp_path / "with")
     model.save(tmp_path / "without", ids=False)
     loaded = accams.load(tmp_path / "without")
-    assert loaded.row_index_.is_positional
-    assert len(loaded.col_index_) == MATRIX.shape[1]
+    assert loaded.row_index.is_positional
+    assert len(loaded.col_index) == MATRIX.shape[1]
     positions = np.stack([model.row_index_.positions(pairs[:, 0]), model.col_index_.positions(pairs[:, 1])], axis=1)
     np.testing.assert_array_equal(loaded.predict(positions), model.predict(pairs))
     assert (tmp_path / "without").stat().st_size < (tmp_path / "with").stat().st_size
@@ -170,11 +171,10 @@ def test_ids_that_cannot_be_saved_can_be_left_out(tmp_path: Path) -> None:
         model.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
     model.save(tmp_path / "m", ids=False)
-    np.testing.assert_array_equal(accams.load(tmp_path / "m").stencils_.dense(), model.stencils_.dense())
+    np.testing.assert_array_equal(accams.load(tmp_path / "m").stencils.dense(), model.stencils_.dense())
 
 
 def test_bayesian_models_without_ids(tmp_path: Path) -> None:
-    parameters = {"noise": 0.8, "n_chains": 1, "n_sweeps": 3, "n_burn_in": 1}
-    model = accams.BayesianACCAMS(2, 2, **parameters).fit(PAIRS * 3 + 1, VALUES)
+    model = make(n_stencils=2, n_clusters=2, n_chains=1, n_sweeps=3).fit(PAIRS * 3 + 1, VALUES)
     model.save(tmp_path / "m", ids=False)
     np.testing.assert_array_equal(accams.load(tmp_path / "m").predict(PAIRS), model.predict(PAIRS * 3 + 1))

@@ -8,9 +8,8 @@ from bayes_models import make
 from scipy import sparse
 
 import accams
-from accams import ACCAMS, InputError, Observations, StencilSum, distill, refine
+from accams import ACCAMS, InputError, Model, Observations, StencilSum, distill, refine
 from accams.data.planted import planted_graph, planted_stencils
-from accams.estimators.small import StencilModel
 from accams.model import file
 
 CLEAN = planted_stencils((120, 90), 3, 4, nnz=6000, random_state=1)
@@ -75,7 +74,7 @@ def test_no_larger_than_allowed(kind, tmp_path):
         small = refine(first, target, max_bytes=max_bytes)
         small.save(tmp_path / "s")
         assert (tmp_path / "s").stat().st_size <= max_bytes
-        np.testing.assert_array_equal(accams.load(tmp_path / "s").dense(), small.dense())
+        np.testing.assert_array_equal(accams.load(tmp_path / "s").stencils.dense(), small.dense())
         errors.append(error(small, target))
     assert errors[1] < errors[0] < error(StencilSum(first.shape, first.offset, ()), target)
 
@@ -125,10 +124,10 @@ def test_a_model_with_ids():
     model = ACCAMS(5, 5).fit(pairs, y)
     part = np.random.default_rng(0).permutation(len(y))[:5000]  # in any order, not all of them
     better = model.refine(pairs[part], y[part], shrinkage=0.5, n_rounds=3)
-    assert isinstance(better, StencilModel)
+    assert isinstance(better, Model)
     assert better.score(pairs[part], y[part]) > model.score(pairs[part], y[part])
     small = model.refine(pairs, y, max_bytes=1500)
-    assert len(file.to_bytes(small.stencils_)) <= 1500
+    assert len(file.to_bytes(small.stencils)) <= 1500
     with pytest.raises(InputError, match="row u999 is not in the model"):
         model.refine([["u999", "i3"]], [1.0])
     with pytest.raises(InputError, match="column u3 is not in the model"):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from accams.model.codes import Codes
+from accams.model.interactions import Interactions
 from accams.use.fold import PASSES, fold
-from accams.use.scoring import Catalogue, Seen, Sums, expected_lines
+from accams.use.scoring import Catalogue, Sums, expected_lines
 
 NONE = np.zeros(0, np.int64)
 
@@ -43,7 +44,7 @@ def test_the_best_columns(seed, draws, shapes, effects, n, lower):
     sums = Sums([random_sum(random, shape, shapes, effects, np.array([2])) for _ in range(draws)], [None] * draws)
     columns = random.permutation(15)[: random.integers(1, 16)]
     counts = random.integers(0, 5, 6)
-    seen = Seen(np.concatenate([[0], np.cumsum(counts)]), random.integers(0, 15, counts.sum()))
+    seen = Interactions(np.concatenate([[0], np.cumsum(counts)]), random.integers(0, 15, counts.sum()))
     rows, noise = np.array([3, -1, 2, 0]), np.array([0.1, 0.2, 0.0, 3.0])
     catalogue = Catalogue.of(sums, columns)
     found = catalogue.best(rows, n, catalogue.places_of(rows, seen), noise, lower)

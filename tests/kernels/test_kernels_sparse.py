@@ -10,7 +10,9 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accams.estimators import checks
+from accams.data.observations import Observations
+from accams.engine.choose import make_engine
+from accams.errors import InputError
 from accams.kernels import sparse
 
 NONE = (None, None, None)
@@ -228,9 +230,11 @@ def test_spread(position):
 
 
 def test_codes_hold_the_largest_labels():
-    """Ten bits per label: 1023 fits in all three fields, and estimators allow no more."""
+    """Ten bits per label: 1023 fits in all three fields, and states allow no more."""
     largest = sparse.MAX_LABELS - 1
-    assert checks.MAX_CLUSTERS == sparse.MAX_LABELS
+    state = make_engine(Observations.from_dense(np.eye(2)), "cpu", 1, 1).new_state()
+    with pytest.raises(InputError, match="at most 1024 clusters per side, not 1025"):
+        state.begin(0, (2, sparse.MAX_LABELS + 1))
     a = pattern([5, 3], 6, k=sparse.MAX_LABELS, label=np.uint16)
     a.labels[:] = largest
     wide = np.arange(2 * sparse.MAX_LABELS, dtype=np.int32).reshape(2, -1)

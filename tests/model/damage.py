@@ -15,6 +15,7 @@ import pytest
 
 import accams
 from accams.errors import ModelFileError
+from accams.fitted.files import FORMAT as NEWEST
 from accams.model import container, file
 
 
@@ -36,13 +37,25 @@ def put(path: Path, content: bytes) -> None:
 
 def parts(path: Path, kind: str = "model") -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and tensors of a file, as copies that can be changed."""
-    header, tensors = container.read(path, kind, 1)
+    header, tensors = container.read(path, kind, NEWEST)
     return header, {name: x.copy() for name, x in tensors.items()}
 
 
-def rewritten(path: Path, header: Any = (), tensors: Any = ()) -> Path:
+def changed(path: Path, part: str, fields: Any) -> dict[str, Any]:
+    """Header entries of a model file in which one part has other fields (... drops a field, or the whole part)."""
+    all_parts = parts(path)[0]["parts"]
+    if isinstance(fields, dict):
+        new = {**all_parts.get(part, {}), **fields}
+        fields = {name: x for name, x in new.items() if x is not ...}
+    return {"parts": {name: x for name, x in {**all_parts, part: fields}.items() if x is not ...}}
+
+
+def rewritten(path: Path, header: Any = (), tensors: Any = (), kind: str = "model") -> Path:
     """Write the file again with other header entries and tensors (... drops one); all checksums are right."""
-    new = ({**old, **dict(changes)} for old, changes in zip(parts(path), (header, tensors), strict=True))
+    if parts(path, kind)[0]["format"] == 2:  # else what is meant to lie would be refused for its name
+        assert dict(header).keys() <= {"kind", "format", "shape", "parts"}
+        assert all("/" in name for name in dict(tensors))
+    new = ({**old, **dict(changes)} for old, changes in zip(parts(path, kind), (header, tensors), strict=True))
     put(path, container.to_bytes(*({name: x for name, x in each.items() if x is not ...} for each in new)))
     return path
 
@@ -67,10 +80,7 @@ def little_memory(most: float = 300e6) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def predictions(model: Any) -> np.ndarray:
-    """Of a model of any kind, at some cells it knows and some that it does not."""
-    if isinstance(model, accams.StencilSum):
-        cells = [-1] + [p for p in (0, 1) if p < min(model.shape)]
-        return model.predict(cells, cells)
-    ids = [model.row_index_.ids[:2].tolist(), model.col_index_.ids[:2].tolist()]
+def predictions(model: accams.Model) -> np.ndarray:
+    """Predictions of a loaded model, at some cells it knows and some that it does not."""
+    ids = [index.ids[:2].tolist() for index in model.indices]
     return model.predict([*zip(*ids, strict=False), ("nobody", "nothing")])

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from accams import BayesianACCAMS, Priors, Schedule
 from accams.model.posterior import Draw, Posterior
 from accams.model.stencils import StencilSum
 
@@ -41,6 +42,14 @@ def random_posterior(n_draws: int, noise_level: float = 0.4, **kind: Any) -> Pos
     """Draws of two chains by turns, and short traces."""
     draws = tuple(random_draw(seed, seed % 2, seed, **kind) for seed in range(n_draws))
     return Posterior((9, 7), draws, noise_level, {"sigma": np.random.default_rng(0).random((2, 6))})
+
+
+def short_run(n_stencils: int = 2, n_clusters: Any = 2, n_chains: int = 2) -> BayesianACCAMS:
+    """An estimator of a few draws, which have effects and label probabilities."""
+    return BayesianACCAMS(
+        n_stencils, n_clusters, noise=0.5, n_chains=n_chains, n_sweeps=4, priors=Priors(effects="continuous"),
+        schedule=Schedule(n_burn_in=1, thin=1, rao_blackwell=True),
+    )  # fmt: skip
 
 
 def brute(model: StencilSum, i: int, j: int) -> float:

@@ -255,6 +255,8 @@ def test_invalid_tables_of_tensors(path, places):
         "", "{", "[]", "3", "null", '"text"', "[" * 5000, "NaN", {}, {**ABOUT, "kind": "picture"},
         {**ABOUT, "kind": []},
         {**ABOUT, "kind": None}, {**ABOUT, "format": "1"}, {**ABOUT, "format": []}, {**ABOUT, "format": None},
+        {**about(x=DATA), "format": 0}, {**about(x=DATA), "format": -1}, {**about(x=DATA), "format": 0.5},
+        {**about(x=DATA), "format": True},
         {**ABOUT, "checksums": {"x": 0}}, {**ABOUT, "checksums": None}, {**ABOUT, "checksums": []},
         {**ABOUT, "checksums": {"y": 0}},
         {key: x for key, x in about(x=DATA).items() if key != "kind"},

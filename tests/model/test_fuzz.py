@@ -11,30 +11,33 @@ from typing import Any
 import numpy as np
 import pytest
 from damage import parts, predictions, put, refused
+from posteriors import short_run
 
 import accams
 from accams.errors import AccamsError, ModelFileError
+from accams.fitted.files import to_bytes
 from accams.model import container
 
 DATA = np.random.default_rng(0).normal(size=(12, 8)).round(1)
 I, J = np.indices(DATA.shape).reshape(2, -1)
-NAMES = ["ACCAMS", "BayesianACCAMS", "packed"]
-MUTATIONS = 900  # of each file
+NAMES = ["ACCAMS", "BayesianACCAMS", "packed", "compressed", "old ACCAMS", "old BayesianACCAMS"]
+GOLDEN = Path(__file__).parent / "golden"
+MUTATIONS = 500  # of each file
 LIES = 300
 
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, bytes]:
-    """The files that are to be damaged."""
-    from accams.estimators.files import to_bytes
-
-    kind = {"n_chains": 2, "n_sweeps": 4, "n_burn_in": 1, "thin": 1, "rao_blackwell": True, "effects": "continuous"}
+    """The files that are to be damaged, two of them as 0.1.0 wrote them."""
     named = accams.ACCAMS(2, 3).fit([(f"user {i}", f"film {j}") for i, j in zip(I, J, strict=True)], DATA.ravel())
-    posterior = accams.BayesianACCAMS(2, (3, 2), noise=0.5, **kind).fit(DATA)
+    posterior = short_run(2, (3, 2)).fit(DATA).model_
     return {
-        "ACCAMS": to_bytes(named, coding="entropy"),
+        "ACCAMS": to_bytes(named.model_, coding="entropy"),
         "BayesianACCAMS": to_bytes(posterior, coding="entropy"),
         "packed": to_bytes(posterior, coding="packed", templates="int8"),
+        "compressed": to_bytes(posterior.compress(4000, verbose=False), interactions=False),
+        "old ACCAMS": (GOLDEN / "accams-evaluated.accams").read_bytes(),
+        "old BayesianACCAMS": (GOLDEN / "bayesian-alike.accams").read_bytes(),
     }
 
 

@@ -62,6 +62,6 @@ def test_effects_that_make_no_sense(bad):
 def test_a_saved_sum_keeps_them(tmp_path):
     model = random_sum(effects=True, unseen=((2,), (3,)))
     file.save(tmp_path / "m", model)
-    read = file.read(tmp_path / "m")[0]
+    read = file.read(tmp_path / "m")
     np.testing.assert_array_equal(read.dense(), model.dense())
     assert read.bits == model.bits

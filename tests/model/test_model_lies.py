@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from damage import little_memory, parts, refused, rewritten
-from posteriors import random_sum
+from damage import changed, little_memory, parts, predictions, put, refused, rewritten
+from posteriors import random_sum, short_run
 
 import accams
+from accams.fitted.files import to_bytes
 from accams.model import file
 from accams.model.coding import encode_ints, encode_labels
 from accams.model.stencils import StencilSum
@@ -35,8 +36,8 @@ def path(request, tmp_path: Path) -> Path:
 
 
 def test_a_file_written_again_is_the_same(path):
-    before = file.read(path)[0].dense()
-    np.testing.assert_array_equal(file.read(rewritten(path))[0].dense(), before)
+    before = file.read(path).dense()
+    np.testing.assert_array_equal(file.read(rewritten(path)).dense(), before)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +64,37 @@ def test_missing_entries_of_the_header(path, name):
     assert name in refused_quickly(rewritten(path, {name: ...}))
 
 
-TENSORS = ["labels", "models", "sizes", "templates", "whole", "steps", "unseen"]
+TENSORS = ["labels", "sizes", "templates", "whole", "steps", "unseen"]
+ALL = [*TENSORS, "models", "row_effects", "col_effects"]
+
+
+def test_names_of_tensors(path):
+    """The tests below are of all tensors that there are; packed labels have no models."""
+    assert parts(path)[1].keys() == set(ALL) - (set() if parts(path)[0]["coded"] else {"models"})
 
 
 @pytest.mark.parametrize("name", TENSORS)
 def test_missing_tensors(path, name):
-    if name in parts(path)[1]:
-        refused_quickly(rewritten(path, tensors={name: ...}))
+    refused_quickly(rewritten(path, tensors={name: ...}))
+
+
+def wrong_lengths(tensor: np.ndarray) -> list[np.ndarray]:
+    return [tensor[:-1], tensor[:0], np.append(tensor, tensor), np.append(tensor, tensor[:1])]
 
 
 @pytest.mark.parametrize("name", [*TENSORS, "row_effects", "col_effects"])
 def test_tensors_of_the_wrong_length(path, name):
-    tensor = parts(path)[1].get(name)
-    if tensor is not None:
-        for wrong in (tensor[:-1], tensor[:0], np.append(tensor, tensor), np.append(tensor, tensor[:1])):
-            refused_quickly(rewritten(path, tensors={name: wrong}))
+    for wrong in wrong_lengths(parts(path)[1][name]):
+        refused_quickly(rewritten(path, tensors={name: wrong}))
 
 
-@pytest.mark.parametrize("name", [*TENSORS, "row_effects", "col_effects"])
+@pytest.mark.parametrize("path", ["entropy"], indirect=True)
+def test_models_of_the_wrong_length_or_missing(path):
+    for wrong in (..., *wrong_lengths(parts(path)[1]["models"])):
+        refused_quickly(rewritten(path, tensors={"models": wrong}))
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_tensors_of_the_wrong_kind(path, name):
     """Many numbers in place of bytes, or a table of them: never an error from within."""
     whole = parts(path)[1].get(name, np.zeros(0))
@@ -163,31 +177,46 @@ def test_more_clusters_than_the_decoder_has_room_for(tmp_path):
     refused_quickly(rewritten(tmp_path / "m", tensors=lies))
 
 
-# -- estimators ---------------------------------------------------------------------------------------------------
+# -- parts of a whole model ---------------------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parent / "golden"
+PREFIXES = {"row_ids": "ids/row", "col_ids": "ids/col", "probes": "posterior/probes"}
 
 
 @pytest.fixture(scope="module")
 def fitted() -> dict[str, bytes]:
-    """Files of small estimators."""
-    from accams.estimators.files import to_bytes
-
+    """Files of small models; the old ones were written by 0.1.0."""
     rows, cols = np.indices(DATA.shape).reshape(2, -1)
     pairs = [(f"u{i}", f"item {j}") for i, j in zip(rows, cols, strict=True)]
-    kind = {"n_chains": 2, "n_sweeps": 4, "n_burn_in": 1, "thin": 1, "rao_blackwell": True, "effects": "continuous"}
+    old = {"old text": "accams-seen", "old numbers": "accams-evaluated", "old bayesian": "bayesian"}
     return {
-        "text": to_bytes(accams.ACCAMS(2, 2).fit(pairs, DATA.ravel())),
-        "numbers": to_bytes(accams.ACCAMS(2, 2).fit(np.stack([rows * 3, cols - 5], axis=1), DATA.ravel())),
-        "bayesian": to_bytes(accams.BayesianACCAMS(2, 2, noise=0.5, **kind).fit(DATA)),
+        "text": to_bytes(accams.ACCAMS(2, 2).fit(pairs, DATA.ravel()).model_),
+        "numbers": to_bytes(accams.ACCAMS(2, 2).fit(np.stack([rows * 3, cols - 5], axis=1), DATA.ravel()).model_),
+        "bayesian": to_bytes(short_run().fit(DATA).model_),
+        **{name: (GOLDEN / f"{file}.accams").read_bytes() for name, file in old.items()},
     }
 
 
 @pytest.fixture
 def saved(fitted, tmp_path):
     def write(name: str) -> Path:
-        (tmp_path / "m").write_bytes(fitted[name])
+        put(tmp_path / "m", fitted[name])
         return tmp_path / "m"
 
     return write
+
+
+def with_tensor(path: Path, name: str, tensor) -> Path:
+    """The file with another tensor, by its name in files of 0.1.0."""
+    if parts(path)[0]["format"] == 2:
+        name = PREFIXES.get(name, f"posterior/{name}")
+    assert name in parts(path)[1]
+    return rewritten(path, tensors={name: tensor})
+
+
+@pytest.mark.parametrize("name", ["text", "numbers", "bayesian", "old text", "old numbers", "old bayesian"])
+def test_what_is_right_is_read(saved, name):
+    assert np.isfinite(predictions(accams.load(rewritten(saved(name))))).all()
 
 
 @pytest.mark.parametrize(
@@ -195,27 +224,60 @@ def saved(fitted, tmp_path):
     [
         {"class": "Tree"}, {"class": None}, {"class": ["ACCAMS"]}, {"class": "BayesianACCAMS"}, {"class": "a\nb"},
         {"value_range": [1]}, {"value_range": None}, {"value_range": "ab"}, {"value_range": [[], []]},
+        {"value_range": [2.0, 1.0]}, {"value_range": [float("nan"), 1.0]}, {"value_range": [0.0, float("inf")]},
         {"row_ids": "tree"}, {"row_ids": None}, {"row_ids": 3}, {"col_ids": "integers"}, {"row_ids": ["json"]},
         {"parameters": {"n_clusters": {}}}, {"parameters": None}, {"parameters": []},
-        {"parameters": {"clip": {"a": 1}}}, {"training": None}, {"training": []},
-        {"shape": [10, 7]}, {"shape": [2**40, 7]},
+        {"parameters": {"clip": {"a": 1}}}, {"parameters": {"clip": [2.0, 1.0]}}, {"parameters": {"clip": "no"}},
+        {"training": None}, {"training": []}, {"training": {"sigma_": -1.0}}, {"training": {"sigma_": "large"}},
+        {"zero_weight": -1.0}, {"zero_weight": "small"}, {"n_seen": -1}, {"n_seen": [[1, 2]]}, {"n_seen": "all"},
+        {"n_seen": 10**9}, {"n_seen": None},
+        {"shape": [24, 16]}, {"shape": [2**40, 16]},
     ],
     ids=str,
 )  # fmt: skip
 def test_headers_of_estimators(saved, header):
-    refused_quickly(rewritten(saved("text"), header))
+    """As 0.1.0 wrote them."""
+    refused_quickly(rewritten(saved("old text"), header))
+
+
+@pytest.mark.parametrize("name", ["parameters", "value_range", "training", "row_ids", "col_ids"])
+def test_estimators_without_an_entry(saved, name):
+    refused_quickly(rewritten(saved("old text"), {name: ...}))
+
+
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [
+        ("fit", {"estimator": None}), ("fit", {"estimator": ["ACCAMS"]}), ("fit", {"estimator": "a" * 10_001}),
+        ("values", {"range": [1]}), ("values", {"range": None}), ("values", {"range": "ab"}),
+        ("values", {"range": [[], []]}), ("values", {"range": [2.0, 1.0]}), ("values", {"range": [float("nan"), 1.0]}),
+        ("values", {"range": [0.0, float("inf")]}), ("values", {"clip": [2.0, 1.0]}), ("values", {"clip": True}),
+        ("values", {"clip": [1.0]}), ("values", {"sigma": -1.0}), ("values", {"sigma": float("nan")}),
+        ("values", {"zero_weight": -0.5}), ("values", {"zero_weight": "small"}),
+        ("ids", {"row": "tree"}), ("ids", {"row": None}), ("ids", {"row": 3}), ("ids", {"col": "integers"}),
+        ("ids", {"row": ["json"]}),
+        ("fit", {"parameters": {"n_clusters": {}}}), ("fit", {"parameters": None}), ("fit", {"parameters": []}),
+        ("fit", {"parameters": {"clip": {"a": 1}}}), ("fit", {"training": None}), ("fit", {"training": []}),
+        ("interactions", {"sizes": -1}), ("interactions", {"sizes": [[1, 2]]}), ("interactions", {"sizes": "all"}),
+        ("interactions", {"sizes": 10**9}), ("interactions", {"sizes": [[9, 10**15]]}),
+    ],
+    ids=lambda each: str(each)[:40],
+)  # fmt: skip
+def test_fields(saved, part, fields):
+    refused_quickly(rewritten(saved("text"), changed(saved("text"), part, fields)))
+
+
+@pytest.mark.parametrize("shape", [[10, 7], [2**40, 7]])
+def test_shapes(saved, shape):
+    refused_quickly(rewritten(saved("text"), {"shape": shape}))
 
 
 def test_parameters_within_parameters(saved):
     nested: list = []
     for _ in range(700):
         nested = [nested]
-    refused_quickly(rewritten(saved("text"), {"parameters": {"n_clusters": nested}}))
-
-
-@pytest.mark.parametrize("name", ["parameters", "value_range", "training", "row_ids", "col_ids"])
-def test_estimators_without_an_entry(saved, name):
-    refused_quickly(rewritten(saved("text"), {name: ...}))
+    refused_quickly(rewritten(saved("old text"), {"parameters": {"n_clusters": nested}}))
+    refused_quickly(rewritten(saved("text"), changed(saved("text"), "fit", {"parameters": {"n_clusters": nested}})))
 
 
 def text(content: bytes) -> np.ndarray:
@@ -227,6 +289,7 @@ def declared(size: int) -> np.ndarray:
     return np.frombuffer(bytes.fromhex("28b52ffde0") + size.to_bytes(8, "little") + bytes(9), np.uint8)
 
 
+@pytest.mark.parametrize("name", ["text", "old text"])
 @pytest.mark.parametrize(
     "ids",
     [
@@ -235,67 +298,97 @@ def declared(size: int) -> np.ndarray:
         text(b"\xff\xfe"), text(b"[" + b"1" * 10**4 + b"]"), declared(2**28), declared(2**40), declared(2**64 - 1),
         np.zeros(0, np.uint8), np.zeros(50, np.uint8), text(b'["a"]')[:-1], np.arange(256).astype(np.uint8),
     ],
-    ids=lambda each: each[:12].tobytes().hex(),
+    ids=lambda each: each if isinstance(each, str) else each[:12].tobytes().hex(),
 )  # fmt: skip
-def test_ids_that_are_text(saved, ids):
-    refused_quickly(rewritten(saved("text"), tensors={"row_ids": ids}))
+def test_ids_that_are_text(saved, ids, name):
+    refused_quickly(with_tensor(saved(name), "row_ids", ids))
 
 
-def test_a_stream_of_unknown_length(saved):
-    packer = zstandard.ZstdCompressor(write_content_size=False)
-    ids = np.frombuffer(
-        packer.compress(b'["' + b'","'.join(b"abcdefghi"[p : p + 1] for p in range(9)) + b'"]'), np.uint8
-    )
-    refused_quickly(rewritten(saved("text"), tensors={"row_ids": ids}))
+@pytest.mark.parametrize(("name", "size"), [("text", 9), ("old text", 23)])
+def test_a_stream_of_unknown_length(saved, name, size):
+    names = b'["' + b'","'.join(bytes([97 + p]) for p in range(size)) + b'"]'
+    assert predictions(accams.load(with_tensor(saved(name), "row_ids", text(names)))).ndim == 1
+    ids = np.frombuffer(zstandard.ZstdCompressor(write_content_size=False).compress(names), np.uint8)
+    refused_quickly(with_tensor(saved(name), "row_ids", ids))
 
 
+@pytest.mark.parametrize("name", ["numbers", "old numbers"])
 @pytest.mark.parametrize(
-    "ids", [np.zeros(0, np.uint8), np.zeros(50, np.uint8), np.arange(9), encode_ints(np.arange(8))]
+    "ids", [np.zeros(0, np.uint8), np.zeros(50, np.uint8), np.arange(9), encode_ints(np.arange(8)), ...]
 )
-def test_ids_that_are_numbers(saved, ids):
-    refused_quickly(rewritten(saved("numbers"), tensors={"row_ids": ids}))
-
-
-def test_missing_ids(saved):
-    refused_quickly(rewritten(saved("numbers"), tensors={"row_ids": ...}))
+def test_ids_that_are_numbers(saved, ids, name):
+    refused_quickly(with_tensor(saved(name), "row_ids", ids))
 
 
 # -- posteriors ---------------------------------------------------------------------------------------------------
 
+BAYESIAN = ["bayesian", "old bayesian"]
 
+
+def with_posterior(path: Path, changes) -> Path:
+    header = parts(path)[0]
+    if header["format"] == 2:
+        return rewritten(path, changed(path, "posterior", changes))
+    return rewritten(path, {"posterior": {**header["posterior"], **changes}})
+
+
+@pytest.mark.parametrize("name", BAYESIAN)
 @pytest.mark.parametrize(
     "change",
     [
         {"stencils": 10**5}, {"stencils": -1}, {"stencils": 10**30}, {"draws": []}, {"draws": 5}, {"offsets": []},
         {"draws": [[0, 0, 10**9]]}, {"draws": [[0, 0, 2]] * 10_000}, {"draws": [[0, 0, -2]] * 6},
-        {"offsets": [float("nan")]}, {"offsets": [[]]},
+        {"offsets": [float("nan")]}, {"offsets": [[]]}, {"noise": "loud"}, {"noise": None}, {"noise": float("nan")},
+        {"noise": -1.0},
     ],
     ids=lambda each: str(each)[:40],
 )  # fmt: skip
-def test_headers_of_posteriors(saved, change):
-    path = saved("bayesian")
-    refused_quickly(rewritten(path, {"posterior": {**parts(path)[0]["posterior"], **change}}))
+def test_headers_of_posteriors(saved, change, name):
+    path = saved(name)
+    if name == "old bayesian" and "noise" in change:
+        refused_quickly(rewritten(path, change))
+    else:
+        refused_quickly(with_posterior(path, change))
 
 
-@pytest.mark.parametrize("header", [{"posterior": None}, {"posterior": []}, {"noise": "loud"}, {"noise": None}])
-def test_entries_of_posteriors(saved, header):
-    refused_quickly(rewritten(saved("bayesian"), header))
+@pytest.mark.parametrize("wrong", [None, [], 5, "draws", {}])
+def test_posteriors_of_a_wrong_kind(saved, wrong):
+    refused_quickly(rewritten(saved("old bayesian"), {"posterior": wrong}))
+    given = parts(saved("bayesian"))[0]["parts"]
+    refused_quickly(rewritten(saved("bayesian"), {"parts": {**given, "posterior": wrong}}))
 
 
-@pytest.mark.parametrize("name", ["probes", "draws.labels", "draws.sizes", "draws.templates"])
-def test_missing_tensors_of_posteriors(saved, name):
-    refused_quickly(rewritten(saved("bayesian"), tensors={name: ...}))
+def test_estimators_without_their_draws(saved):
+    """Of 0.1.0, whose class says that there are any."""
+    refused_quickly(rewritten(saved("old bayesian"), {"posterior": ...}))
 
 
+@pytest.mark.parametrize("name", BAYESIAN)
+@pytest.mark.parametrize("tensor", ["probes", "draws.labels", "draws.sizes", "draws.templates"])
+def test_missing_tensors_of_posteriors(saved, tensor, name):
+    refused_quickly(with_tensor(saved(name), tensor, ...))
+
+
+def tensor_of(path: Path, name: str) -> np.ndarray:
+    return parts(path)[1][name if parts(path)[0]["format"] == 1 else f"posterior/{name}"]
+
+
+@pytest.mark.parametrize("name", BAYESIAN)
 @pytest.mark.parametrize(
-    "name", ["row_noise", "row_shares", "row_effects", "col_effects", "labels", "sizes", "templates"]
+    "tensor", ["row_noise", "row_shares", "row_effects", "col_effects", "labels", "sizes", "templates"]
 )
-def test_tensors_of_posteriors_cut_short(saved, name):
-    path, name = saved("bayesian"), f"draws.{name}"
-    refused_quickly(rewritten(path, tensors={name: parts(path)[1][name][:-1]}))
+def test_tensors_of_posteriors_cut_short(saved, tensor, name):
+    path, tensor = saved(name), f"draws.{tensor}"
+    refused_quickly(with_tensor(path, tensor, tensor_of(path, tensor)[:-1]))
 
 
-def test_effects_of_draws_that_are_no_numbers(saved):
-    path = saved("bayesian")
-    wrong = np.full_like(parts(path)[1]["draws.row_effects"], np.nan)
-    refused_quickly(rewritten(path, tensors={"draws.row_effects": wrong}))
+@pytest.mark.parametrize("name", BAYESIAN)
+def test_effects_of_draws_that_are_no_numbers(saved, name):
+    path = saved(name)
+    refused_quickly(with_tensor(path, "draws.row_effects", np.full_like(tensor_of(path, "draws.row_effects"), np.nan)))
+
+
+@pytest.mark.parametrize("name", BAYESIAN)
+@pytest.mark.parametrize("probes", [[[0, 99]], [[-1, 0]], [[0]], [0, 0], [[0.0, 0.0]], [[2**40, 0]]])
+def test_probes_outside_the_matrix(saved, name, probes):
+    refused_quickly(with_tensor(saved(name), "probes", np.array(probes)))

@@ -32,7 +32,7 @@ def path(tmp_path, made):
 
 @pytest.fixture
 def opened(path) -> StencilSum:
-    return accams.load(path)
+    return accams.load(path).stencils
 
 
 def never(*_):
@@ -46,7 +46,7 @@ def same(one: StencilSum, two: StencilSum) -> bool:
 def test_nothing_is_decoded_on_opening(path, made, monkeypatch):
     for name in ("unpack_bits", "decode_labels"):
         monkeypatch.setattr(packing, name, never)
-    opened = accams.load(path)
+    opened = accams.load(path).stencils
     assert type(opened.stencils) is Packed
     assert (len(opened), opened.shape, opened.bits, repr(opened)) == (len(made), made.shape, made.bits, repr(made))
     for one, two in zip(opened.templates, made.templates, strict=True):
@@ -66,7 +66,7 @@ def test_each_stencil_is_unfolded_when_it_is_asked_for(opened, made, monkeypatch
 
 def test_predictions_are_equal(opened, made, tmp_path):
     made.save(tmp_path / "coded", coding="entropy")
-    coded = accams.load(tmp_path / "coded")
+    coded = accams.load(tmp_path / "coded").stencils
     assert type(coded.stencils) is tuple
     assert same(opened, made)
     assert same(coded, made)
@@ -108,7 +108,7 @@ def test_models_made_of_it(opened, made):
     ids=["pickle", "copy", "deepcopy"],
 )
 def test_copies(path, made, copied, used):
-    opened = accams.load(path)
+    opened = accams.load(path).stencils
     if used:
         opened.predict([0], [0])
     again = copied(opened)
@@ -131,7 +131,9 @@ def test_the_file_may_be_saved_anew_once_it_is_open(opened, path, made):
 def test_a_model_may_be_saved_to_its_own_file(opened, path, made):
     for coding in ("packed", "entropy", "packed"):
         accams.load(path).save(path, coding=coding)
-        assert same(accams.load(path), made)
+        assert same(accams.load(path).stencils, made)
+        accams.load(path).stencils.save(path, coding=coding)
+        assert same(accams.load(path).stencils, made)
     assert os.listdir(path.parent) == [path.name]
     assert same(opened, made)
 
@@ -148,7 +150,7 @@ def test_widths(k, tmp_path):
     labels = np.r_[k - 1, 0, np.random.default_rng(k).integers(0, k, 50)]
     made = StencilSum((52, 1)).append(np.arange(k)[:, None], labels, [0])
     made.save(tmp_path / "m", coding="packed")
-    opened = accams.load(tmp_path / "m")
+    opened = accams.load(tmp_path / "m").stencils
     assert len(opened.stencils.data) == -(-52 * (k - 1).bit_length() // 8)
     np.testing.assert_array_equal(opened.row_labels[0], labels)
     assert opened.row_labels[0].dtype == made.row_labels[0].dtype
@@ -161,7 +163,7 @@ def test_estimators_are_opened_without_decoding_too(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(packing, "unpack_bits", never)
         opened = accams.load(tmp_path / "m")
-        assert type(opened.stencils_.stencils) is Packed
+        assert type(opened.stencils.stencils) is Packed
     pairs = np.argwhere(data < 9)
     np.testing.assert_array_equal(opened.predict(pairs), model.predict(pairs))
     again = pickle.loads(pickle.dumps(opened))
@@ -177,7 +179,7 @@ def test_labels_that_take_no_bits_can_be_read_again(tmp_path, monkeypatch, codin
     for _ in range(5):
         made = made.append([[0.25]], np.zeros(400, int), np.zeros(300, int))
     made.save(tmp_path / "m", coding=coding)
-    np.testing.assert_array_equal(accams.load(tmp_path / "m").dense(), made.dense())
+    np.testing.assert_array_equal(accams.load(tmp_path / "m").stencils.dense(), made.dense())
     header, tensors = packing.pack(made.stencils, made.shape, coding)
     del tensors["padding"]
     with pytest.raises(ValueError, match="3,500 bytes cannot come from"):

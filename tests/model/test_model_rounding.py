@@ -124,7 +124,7 @@ def test_steps_that_do_not_fit(step):
 def test_files_keep_templates_and_steps(tmp_path, to, coding):
     rounded = model().rounded(to)
     rounded.save(tmp_path / "m", coding=coding)
-    loaded = accams.load(tmp_path / "m")
+    loaded = accams.load(tmp_path / "m").stencils
     for one, two in zip(loaded.stencils, rounded.stencils, strict=True):
         assert one.step == two.step
         assert one.template.dtype == np.float32
@@ -135,7 +135,7 @@ def test_stencils_with_and_without_steps(tmp_path):
     rounded = model().rounded("int8").stencils
     mixed = StencilSum((40, 30), 0.0, (model().stencils[0], rounded[1], model().stencils[2], rounded[0]))
     mixed.save(tmp_path / "m")
-    loaded = accams.load(tmp_path / "m")
+    loaded = accams.load(tmp_path / "m").stencils
     assert [s.step for s in loaded.stencils] == [None, rounded[1].step, None, rounded[0].step]
     np.testing.assert_array_equal(loaded.dense(), mixed.dense())
 
@@ -144,7 +144,7 @@ def test_large_whole_numbers(tmp_path):
     template = times(np.array([[2**23 - 1, -(2**23) + 1, 1]]), 0.125)
     made = StencilSum((1, 1), 0.0, [Stencil(template, np.zeros(1, int), np.zeros(1, int), 0.125)])
     made.save(tmp_path / "m")
-    np.testing.assert_array_equal(accams.load(tmp_path / "m").templates[0], template)
+    np.testing.assert_array_equal(accams.load(tmp_path / "m").stencils.templates[0], template)
 
 
 def test_rounded_files_are_smaller(tmp_path):
@@ -164,7 +164,10 @@ DATA = np.random.default_rng(1).normal(size=(30, 20))
 @pytest.mark.parametrize("to", MODES)
 @pytest.mark.parametrize(
     "estimator",
-    [accams.ACCAMS(3, 4), accams.BayesianACCAMS(3, 4, noise=0.8, n_chains=2, n_sweeps=4, n_burn_in=1, thin=1)],
+    [
+        accams.ACCAMS(3, 4),
+        accams.BayesianACCAMS(3, 4, noise=0.8, n_chains=2, n_sweeps=4, schedule=accams.Schedule(n_burn_in=1, thin=1)),
+    ],
     ids=["ACCAMS", "BayesianACCAMS"],
 )
 def test_estimators_with_rounded_templates(tmp_path, estimator, to):
@@ -172,7 +175,7 @@ def test_estimators_with_rounded_templates(tmp_path, estimator, to):
     estimator.save(tmp_path / "m", templates=to)
     loaded, pairs = accams.load(tmp_path / "m"), np.argwhere(DATA < 9)
     most = 3 * max(allowed(T, to) for T in estimator.stencils_.templates)
-    assert 0 < np.abs(loaded.stencils_.dense() - estimator.stencils_.dense()).max() <= most
+    assert 0 < np.abs(loaded.stencils.dense() - estimator.stencils_.dense()).max() <= most
     posterior = getattr(estimator, "posterior_", None)
     if posterior is not None:
         none = np.zeros(0, np.int64)

@@ -42,7 +42,7 @@ def ranks(pair: tuple[str, str], seed: int) -> list[int]:
     return list((np.array(drawn) < quantities(truth.sigma2, truth.model().ravel())).sum(axis=0))
 
 
-@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[2]])
+@pytest.mark.parametrize("pair", [PAIRS[0], pytest.param(PAIRS[2], marks=pytest.mark.full)])
 def test_ranks_are_uniform(pair):
     """Chi-square of five quantities in four bins, Bonferroni: false-alarm rate 1e-3."""
     table = np.array([ranks(pair, seed) for seed in range(REPLICATES)])

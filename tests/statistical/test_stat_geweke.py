@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from chains import PAIRS
@@ -19,19 +21,21 @@ TWO = {"shapes": [(3, 2), (2, 3)], "alpha": [1.5, 3.0], "beta": [2.0, 1.0]}
 # shapes so large that all moments of the statistics exist; sigma_max cuts off one tenth of the prior
 VARIANCES = {"eta": (5.0, 5.0), "gamma": (5.0, 2.0), "sigma_max": 1.4, "sample_sigma": True}
 
+full = partial(pytest.param, marks=pytest.mark.full)  # chains keep their length, so the quick run has the same power
+
 
 def hyper_of(pair: tuple[str, str], settings: dict, **more) -> Hyperparameters:
     """Return hyperparameters of one of the three pairs, with all variances sampled."""
     return Hyperparameters(sampler=pair[0], label_prior=pair[1], **settings, **VARIANCES, **more)
 
 
-@pytest.mark.parametrize(("pair", "settings"), [(BLOCKED, TWO), (COLLAPSED, ONE), (CRP, TWO)])
+@pytest.mark.parametrize(("pair", "settings"), [(BLOCKED, TWO), full(COLLAPSED, ONE), (CRP, TWO)])
 def test_variances_templates_labels_and_row_precisions(pair, settings):
     """Cells missing, observation weights, row noise. Bonferroni over about 30 statistics: false-alarm rate 1e-4."""
     assert World(hyper_of(pair, settings, row_noise=6.0)).p_value(STEPS) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("pair", "engine"), [(BLOCKED, "dense"), (CRP, "cpu")])
+@pytest.mark.parametrize(("pair", "engine"), [(BLOCKED, "dense"), full(CRP, "cpu")])
 def test_continuous_effects(pair, engine):
     """With row noise, beside one stencil. Bonferroni over about 30 statistics: false-alarm rate 1e-4."""
     hyper = hyper_of(pair, ONE, row_noise=6.0, continuous=True)
@@ -57,7 +61,7 @@ class TauCountsEmptyBlocks(Chain):
         return float(random.standard_gamma(self.hyper.gamma[0] + self.state.templates[stencil].size / 2.0))
 
 
-@pytest.mark.parametrize(("wrong", "pair"), [(SigmaWithoutHalves, CRP), (TauCountsEmptyBlocks, COLLAPSED)])
+@pytest.mark.parametrize(("wrong", "pair"), [full(SigmaWithoutHalves, CRP), (TauCountsEmptyBlocks, COLLAPSED)])
 def test_it_has_teeth(wrong, pair):
     """Chains with a subtle error are detected."""
     assert World(hyper_of(pair, ONE), chain_class=wrong).p_value(STEPS) < FALSE_ALARM

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from accams.cli import options as o
+from accams.cli.messages import show_warning
 from accams.cli.settings import flags_of, foreign, listed, options, parameters_of, refuse
 from accams.cli.values import join_cluster
 from accams.errors import InputError
 
+HIDDEN = {"weight", "duplicates", "zeros", "zero_weight", "paper", "address", "schedule"}
 READING = ("row", "col", "value", "weight", "duplicates", "zeros", "zero_weight")
 HELP = """Fit a model to a file of observations and save it.
 
 [bold]accams fit ratings.csv -o model.accams[/]
-
-[bold]accams fit ml-1m.zip --checkpoint run.ckpt[/], and if it was cut short: [bold]accams fit ml-1m.zip --resume \
-run.ckpt[/]
-
-[bold]accams fit ratings.csv --config run.toml[/] takes all settings from a file; [bold]--help-all[/] lists them."""
+[bold]accams fit ml-1m.zip --checkpoint run.ckpt[/] (later: --resume run.ckpt)"""
 
 
 def main_options(
@@ -31,10 +30,11 @@ def main_options(
     output: o.ModelFile = Path("model.accams"),
     history: o.HistoryOut = None,
     model: o.Kind = None,
-    test: o.Test = 0.1,
+    resume: o.Resume = None,
     config: o.Config = None,
     quiet: o.Quiet = False,
     help_all: o.HelpAll = False,
+    test: o.Test = 0.1,
     row: o.Row = None,
     col: o.Col = None,
     value: o.Value = None,
@@ -43,7 +43,6 @@ def main_options(
     zeros: o.Zeros = "missing",
     zero_weight: o.ZeroWeight = 1.0,
     paper: o.Paper = False,
-    resume: o.Resume = None,
     address: o.Address = None,
     schedule: o.FormerSchedule = None,
 ) -> None:
@@ -56,37 +55,42 @@ def command() -> Any:
     def fit(ctx: typer.Context, **chosen: Any) -> None:
         run_fit(ctx, chosen)
 
-    own = list(inspect.signature(main_options, eval_str=True).parameters.values())
-    shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own[1:]]
+    context, *own = inspect.signature(main_options, eval_str=True).parameters.values()
+    shown = [_parameter(each) for each in own]
     generated = [option.signature() for option in options().values()]
-    parameters = [own[0], *shown[:4], *generated, *shown[4:]]
+    parameters = [context, *shown[:4], *generated, *shown[4:]]
     fit.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     fit.__annotations__ = {each.name: each.annotation for each in parameters}
     return fit
 
 
+def _parameter(each: inspect.Parameter) -> inspect.Parameter:
+    """Return an option as a keyword argument, hidden where only ``--help-all`` is to show it."""
+    kind, info = get_args(each.annotation)
+    info = copy(info)
+    info.hidden = each.name in HIDDEN
+    return each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info])
+
+
 def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
     """Make or resume an estimator and fit it."""
+    from accams.cli.config import read_config
     from accams.cli.fitting import Job, fit_file, new_estimator, resumed_estimator
 
+    path, resume = chosen["config"], chosen["resume"]
     typed = {name: x for name, x in chosen.items() if x is not None and x is not False and not _default(ctx, name)}
-    given = {**_configured(chosen, typed), **typed}
-    job = {name: given.get(name, chosen[name]) for name in (*READING, "data", "output", "history", "test", "quiet")}
-    resume, model = chosen["resume"], given.get("model")
-    model = None if model is None else o.ModelName(model)
-    _backfit(given)
+    configured, labels = ({}, {}) if path is None else read_config(path)
+    given = {**configured, **typed}
+    model, paper = given.get("model"), bool(given.get("paper"))
+    kind = "bayes" if model is None or resume is not None else o.ModelName(model).value
+    _backfit(typed)
     if resume is None:
-        kind = (model or o.ModelName.bayes).value
-        other = "accams" if kind == "bayes" else "bayes"
-        wrong = foreign(kind, given) + (["--paper"] if given.get("paper") and kind == "accams" else [])
-        hint = "it" if len(wrong) == 1 else "them"
-        refuse(
-            wrong, f"{'is' if len(wrong) == 1 else 'are'} not for this model: say --model {other}, or leave {hint} out"
-        )
-        estimator = new_estimator(kind, bool(given.get("paper")), parameters_of(kind, given))
+        _refuse_foreign(kind, {**configured, **typed}, paper)
     else:
-        _refuse_with_resume(given, model)
-        estimator = resumed_estimator(resume, parameters_of("bayes", given))
+        _refuse_with_resume(typed, model)
+    parameters = {**parameters_of(kind, configured, labels), **parameters_of(kind, typed)}
+    estimator = new_estimator(kind, paper, parameters) if resume is None else resumed_estimator(resume, parameters)
+    job = {name: given.get(name, chosen[name]) for name in (*READING, "data", "output", "history", "test", "quiet")}
     estimator.set_params(**({"verbose": False} if job["quiet"] else {}))
     join_cluster(estimator.engine, chosen["address"])
     reading = {name: job[name] for name in READING}
@@ -101,21 +105,13 @@ def _default(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name in ("DEFAULT", "DEFAULT_MAP")
 
 
-def _configured(chosen: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of the configuration file."""
-    if chosen["config"] is None:
-        return {}
-    from accams.cli.config import read_config
-
-    others = {*READING, "output", "history", "test", "quiet", "model", "paper"}
-    return read_config(chosen["config"], others)
-
-
-def _backfit(given: dict[str, Any]) -> None:
+def _backfit(typed: dict[str, Any]) -> None:
     """Translate the former --schedule into --backfit."""
-    former = given.pop("schedule", None)
+    former = typed.pop("schedule", None)
+    if former is not None:
+        show_warning("--schedule is deprecated and will be removed in 0.3: use --backfit N")
     if former == "backfit":
-        given.setdefault("backfit", given.pop("sweeps", "20"))
+        typed.setdefault("backfit", typed.pop("sweeps", "20"))
     elif former not in (None, "gibbs"):
         raise InputError(f"--schedule must be gibbs or backfit, not {former!r}")
 
@@ -129,15 +125,29 @@ def command_to_go_on(given: dict[str, Any], checkpoint: Any) -> str:
     return shlex.join(words)
 
 
-def _refuse_with_resume(given: dict[str, Any], model: o.ModelName | None) -> None:
-    """Refuse options that the checkpoint decides."""
-    if model is o.ModelName.accams:
-        raise InputError("--resume goes on with a fit of --model bayes: ACCAMS has no checkpoints")
+def _refuse_foreign(kind: str, given: dict[str, Any], paper: bool) -> None:
+    """Refuse options of the other model."""
+    flags = foreign(kind, given) + (["--paper"] if paper and kind == "accams" else [])
+    other = "accams" if kind == "bayes" else "bayes"
+    one = len(flags) == 1
+    refuse(
+        flags,
+        f"{'is an option' if one else 'are options'} of the other model: use --model {other}, or leave "
+        f"{'it' if one else 'them'} out",
+    )
+
+
+def _refuse_with_resume(typed: dict[str, Any], model: str | None) -> None:
+    """Refuse options that the checkpoint decides; those of a configuration file are compared with it instead."""
+    if model == "accams":
+        raise InputError("--resume continues a fit of --model bayes: ACCAMS has no checkpoints")
     from accams.estimators.planning import MAY_DIFFER
 
     allowed = flags_of((*MAY_DIFFER, "random_state"))  # the seed also decides which entries are held out
-    fixed = [option.flags[0] for name, option in options().items() if name in given and name not in allowed]
-    fixed += ["--paper"] if given.get("paper") else []
+    fixed = [option.flags[0] for name, option in options().items() if name in typed and name not in allowed]
+    fixed += ["--paper"] if typed.get("paper") else []
     refuse(
-        fixed, f"cannot be given with --resume, since the checkpoint decides: only {listed(list(allowed.values()))} can"
+        fixed,
+        "cannot be given with --resume, since the checkpoint decides: only "
+        f"{listed(sorted(allowed.values()))} can be given anew",
     )

@@ -10,13 +10,16 @@ from typing import Any
 
 from rich.console import Console
 
+from accams.cli.messages import show_warning
 from accams.cli.tables import fit_report
+from accams.cli.values import check_outputs
 from accams.data.observations import Observations
 from accams.data.splits import random_split, some_positions
 from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.fit import checkpoint
+from accams.fit.keys import seed_of
 from accams.fitted.progress import ProgressBar
 from accams.settings.bayesian import present_names
 from accams.settings.encoding import decoded
@@ -75,6 +78,8 @@ def resumed_estimator(path: Path, parameters: dict[str, Any]) -> BayesianACCAMS:
 def fit_file(job: Job, estimator: Estimator) -> None:
     """Read, split, fit, save, report."""
     saved = _check_paths(job, estimator)
+    if estimator.random_state is None and job.resume is None:  # one that the checkpoint holds, for the split too
+        estimator.set_params(random_state=seed_of(None))
     began = perf_counter()
     observations = Observations.from_file(job.data, **job.reading)
     if not job.quiet:
@@ -93,12 +98,12 @@ def fit_file(job: Job, estimator: Estimator) -> None:
         out.print(fit_report(model, held_out, seconds, job.output))
         if held_out is not None:
             out.print("[dim]The saved model has not seen the entries held out; --test 0 fits them all.[/]")
-    messages = [str(each.message) for each in caught]
-    for message in messages:
-        err.print("[bold yellow]warning:[/] ", message, sep="", highlight=False, soft_wrap=True)
-    if saved is not None and any(message.startswith("interrupted") for message in messages):
-        there = _written(saved) != before or saved == job.resume
-        hint = f"to go on: {job.go_on}" if there else f"{saved} was not written yet: see --checkpoint-every"
+    warned = [str(each.message) for each in caught]
+    for message in warned:
+        show_warning(message)
+    if saved is not None and any(message.startswith("interrupted") for message in warned):
+        written = _written(saved) != before or saved == job.resume
+        hint = f"to go on: {job.go_on}" if written else f"{saved} was not written yet: see --checkpoint-every"
         err.print(hint, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -128,11 +133,7 @@ def _check_paths(job: Job, estimator: Estimator) -> Path | None:
     """Refuse what would fail only after the fit; returns the path of the checkpoint, if there is to be one."""
     name = getattr(estimator, "checkpoint", None)
     saved = None if name is None else Path(name)
-    for path in (job.output, saved):
-        if path is not None and not path.parent.is_dir():
-            raise InputError(f"there is no folder {path.parent} to write {path.name} into")
-    if saved is not None and saved.resolve() == job.output.resolve():
-        raise InputError(f"{job.output} cannot be both the model and the checkpoint: give --output another name")
+    check_outputs({"model": job.output, "checkpoint": saved, "history": job.history})
     if not 0.0 <= job.test < 1.0:
         raise InputError(f"--test must be at least 0 and below 1, not {job.test:g}")
     return saved

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from accams import __version__
-from accams.cli import fit
+from accams.cli import fit, messages
 from accams.cli.options import (
     Address,
     BatchEngine,
     Col,
+    Command,
     Data,
     Duplicates,
+    Group,
     History,
     HistoryOut,
     Json,
@@ -35,13 +38,16 @@ from accams.cli.options import (
     Weight,
     Zeros,
     ZeroWeight,
+    argument,
+    option,
 )
-from accams.cli.settings import translated
+from accams.cli.settings import listed
 from accams.cli.values import quantiles as levels_of
 from accams.cli.values import size_in_bytes
 from accams.errors import AccamsError, InputError
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -49,31 +55,30 @@ app = typer.Typer(
     help="Complete, compress and explain matrices with sums of small co-clusterings.\n\n"
     "Start with [bold]accams demo[/], then [bold]accams fit ratings.csv -o model.accams[/].",
 )
+command = partial(app.command, cls=Command)
 
 
-@app.command()
-def demo(
-    seed: Annotated[int, typer.Option(help="Seed of the split and the fit.")] = 0,
-) -> None:
-    """Fit a model to a small MovieLens table and show what it can do (needs the extra accams\\[demo])."""
+@command()
+def demo(seed: Annotated[int, option("--seed", "Seed of split and fit.", "N")] = 0) -> None:
+    """Fit a small MovieLens table and show the results (needs accams\\[demo])."""
     from accams.cli.demo import run_demo
 
     run_demo(seed)
 
 
-app.command(help=fit.HELP)(fit.command())
+command(help=fit.HELP)(fit.command())
 
 
-@app.command()
+@command()
 def ingest(
     sources: Annotated[
         list[Path],
-        typer.Argument(
-            help="Tables of text or Parquet, plain or .gz; patterns like 'ratings-*.csv'; the files of the Netflix "
-            "Prize, or the folder or archive that they are in."
+        argument(
+            "SOURCES", "Tables of text or Parquet, plain or .gz; patterns like 'ratings-*.csv'; or the Netflix Prize's "
+            "files, their folder or archive.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The store: a folder that is not there yet.")],
+    output: Annotated[Path, option("--output -o", "Store to write: a folder that does not exist yet.", "PATH")],
     row: Row = None,
     col: Col = None,
     value: Value = None,
@@ -81,12 +86,14 @@ def ingest(
     duplicates: Duplicates = "error",
     zeros: Zeros = "missing",
     zero_weight: ZeroWeight = 1.0,
-    memory: Annotated[str, typer.Option(help="How much memory may be used, such as 4GiB.")] = "2GiB",
-) -> None:
-    """Make a store of ratings that may be larger than memory; [bold]accams fit ratings.store[/] takes it like a file.
+    memory: Annotated[str, option("--memory", "Most memory to use.", "SIZE")] = "2GiB",
+) -> None:  # fmt: skip
+    """Convert tables, which may be larger than memory, to a store.
 
-    For example: [bold]accams ingest 'ratings-*.parquet' -o ratings.store[/]. A run that was stopped goes on from where
-    it was when the same command is given again.
+    [bold]accams ingest 'ratings-*.parquet' -o ratings.store[/]
+    [bold]accams fit ratings.store[/]
+
+    Run the same command again to continue after an interrupt.
     """
     allowed = size_in_bytes("--memory", memory)
     from accams.cli.ingesting import ingest_files
@@ -95,21 +102,18 @@ def ingest(
     ingest_files(sources, output, names, duplicates, zeros, zero_weight, allowed)
 
 
-@app.command()
+@command()
 def evaluate(model: Model, data: Data, row: Row = None, col: Col = None, value: Value = None) -> None:
-    """Compare a model's predictions with a file of observations."""
+    """Measure the error of a model on a file of observations."""
     from accams.cli.tasks import evaluate_file
 
     evaluate_file(model, data, row, col, value)
 
 
-@app.command()
+@command()
 def predict(
     model: Model,
-    pairs: Annotated[
-        Path,
-        typer.Argument(help="A file with a column of row ids and one of column ids.", show_default=False),
-    ],
+    pairs: Annotated[Path, argument("PAIRS", "Table with a column of user ids and one of item ids.")],
     output: Output = None,
     std: Std = False,
     quantiles: Quantiles = None,
@@ -118,15 +122,16 @@ def predict(
     engine: BatchEngine = Place.cpu,
     address: Address = None,
 ) -> None:
-    """Predict the pairs in a file; writes CSV with a column `prediction` (to standard output without -o).
+    """Predict the pairs in a file.
 
-    Where -o ends in [bold].parquet[/], it becomes a folder of Parquet files; these can be written by a Ray cluster:
-    [bold]accams predict model.accams pairs.parquet -o predicted.parquet --engine ray[/].
+    The result is a table in CSV, on standard output without -o. If -o ends in [bold].parquet[/], it is a folder of
+    Parquet files, which a Ray cluster can write:
+    [bold]accams predict model.accams pairs.parquet -o predicted.parquet --engine ray[/]
     """
     levels = levels_of(quantiles)
     if output is not None and output.suffix == ".parquet":
         if levels:
-            raise InputError("--quantiles are written as CSV alone: name an output that does not end in .parquet")
+            raise InputError("--quantiles are only written as CSV: name an output that does not end in .parquet")
         from accams.cli.batching import predict_pairs
 
         predict_pairs(model, pairs, output, row, col, std, engine.value, address)
@@ -138,34 +143,31 @@ def predict(
     predict_file(model, pairs, output, row, col, std, levels)
 
 
-@app.command()
+@command()
 def recommend(
     model: Model,
-    users: Annotated[list[str] | None, typer.Argument(help="Ids of users.", show_default=False)] = None,
+    users: Annotated[list[str] | None, argument("USERS", "Ids of users.")] = None,
     rated: Rated = None,
     n: Number = 10,
     history: History = None,
-    include_seen: Annotated[bool, typer.Option("--include-seen", help="Also what users have rated already.")] = False,
+    include_seen: Annotated[bool, option("--include-seen", "Also recommend what users have rated.")] = False,
     titles: Titles = None,
-    std: Annotated[bool, typer.Option("--std", help="Also standard deviations (bayes).")] = False,
+    std: Std = False,
     quantile: Annotated[
         float | None,
-        typer.Option(help="Order by this quantile of the rating, not by its mean: 0.1 plays safe (bayes)."),
+        option("--quantile", "Rank by this quantile of an observation; 0.1 plays safe (bayes).", "X", default="mean"),
     ] = None,
     as_json: Json = False,
-    everybody: Annotated[
-        bool, typer.Option("--all", help="For all users, as a folder of Parquet files (--output).")
-    ] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where --all writes to.")] = None,
+    everybody: Annotated[bool, option("--all", "Recommend to all users; needs --output.")] = False,
+    output: Annotated[Path | None, option("--output -o", "Folder of Parquet files that --all writes.", "PATH")] = None,
     engine: BatchEngine = Place.cpu,
     address: Address = None,
 ) -> None:
-    """The best items for users, or for someone new.
+    """Recommend items to users, or to someone new.
 
-    For example: [bold]accams recommend model.accams 17 42 --titles movies.csv[/], or, for someone who was not in the
-    data, [bold]accams recommend model.accams --rated 260=5 --rated 1196=4[/].
-
-    For everybody, here or on a Ray cluster: [bold]accams recommend model.accams --all -o top.parquet --engine ray[/].
+    [bold]accams recommend model.accams 17 42 --titles movies.csv[/]
+    [bold]accams recommend model.accams --rated 260=5 --rated 1196=4[/]
+    [bold]accams recommend model.accams --all -o top.parquet[/] (on a Ray cluster: --engine ray)
     """
     if everybody:
         from accams.cli.batching import recommend_everybody
@@ -173,7 +175,7 @@ def recommend(
         given = {"user ids": users, "--rated": rated, "--titles": titles, "--quantile": quantile, "--json": as_json}
         wrong = [name for name, x in given.items() if x]
         if wrong:
-            raise InputError(f"--all writes ids and scores of all users: leave out {', '.join(wrong)}")
+            raise InputError(f"--all writes ids and scores of all users: leave out {listed(wrong)}")
         recommend_everybody(model, output, n, history, include_seen, std, engine.value, address)
         return
     if output is not None or engine is not Place.cpu or address is not None:
@@ -183,123 +185,117 @@ def recommend(
     recommend_items(model, users or [], rated or [], n, history, include_seen, titles, std, quantile, as_json)
 
 
-@app.command()
+@command()
 def similar(
     model: Model,
-    which: Annotated[str, typer.Argument(help="Id of an item (or user).", show_default=False)],
+    which: Annotated[str, argument("ID", "Id of an item (or user).")],
     n: Number = 10,
-    side: Annotated[Side, typer.Option(help="What to compare.")] = Side.items,
+    side: Annotated[Side, option("--side", "Compare items or users.", "NAME")] = Side.items,
     by: Annotated[
         Likeness,
-        typer.Option(help="weighted: by what labels mean; hamming: by how many labels are the same, as in the paper."),
+        option(
+            "--by", "weighted: by the effect of labels; hamming: by the share of equal labels (the paper's).", "NAME"
+        ),
     ] = Likeness.weighted,
     titles: Titles = None,
     as_json: Json = False,
 ) -> None:
-    """The items (or users) most like one of them."""
+    """List the items (or users) most similar to one."""
     from accams.cli.using import similar_ones
 
     similar_ones(model, which, n, side.value, by.value, titles, as_json)
 
 
-@app.command()
+@command()
 def explain(
     model: Model,
-    item: Annotated[str, typer.Argument(help="Id of an item.", show_default=False)],
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Id of a user.", show_default=False)] = None,
+    item: Annotated[str, argument("ITEM", "Id of an item.")],
+    user: Annotated[str | None, option("--user -u", "Id of a user.", "ID")] = None,
     rated: Rated = None,
     titles: Titles = None,
     as_json: Json = False,
 ) -> None:
-    """Why a prediction is what it is: which blocks of users and items add or take how much.
+    """Explain a prediction by the blocks of users and items that add to it.
 
-    A model of many draws is explained through a small one distilled from it, which takes some seconds.
+    A model with many draws is first distilled into a small one, which takes some seconds.
     """
     from accams.cli.using import explain_one
 
     explain_one(model, user, item, rated or [], titles, as_json)
 
 
-@app.command()
+@command()
 def hierarchy(
     model: Model,
-    depth: Annotated[int, typer.Option(help="Levels of the tree.")] = 3,
-    side: Annotated[Side, typer.Option(help="What the tree is of.")] = Side.items,
-    branches: Annotated[int, typer.Option(help="Most branches of a node.")] = 3,
-    least: Annotated[
-        int | None,
-        typer.Option(help="Prune smaller branches. [dim]\\[default: one in a hundred][/]", show_default=False),
-    ] = None,
-    active: Annotated[float, typer.Option(help="Only items (or users) with about so many entries or more.")] = 0.0,
+    depth: Annotated[int, option("--depth", "Levels of the tree.", "N")] = 3,
+    side: Annotated[Side, option("--side", "Show items or users.", "NAME")] = Side.items,
+    branches: Annotated[int, option("--branches", "Most branches of a node.", "N")] = 3,
+    least: Annotated[int | None, option("--least", "Prune smaller branches.", "N", default="1% of the items")] = None,
+    active: Annotated[float, option("--active", "Only items (or users) with at least so many entries.", "N")] = 0.0,
     titles: Titles = None,
     as_json: Json = False,
 ) -> None:
-    """The items (or users) as a tree: each level parts them by the labels of one stencil.
+    """Show the items (or users) as a tree that is split by the labels of one stencil per level.
 
-    A model of many draws shows the tree of a small one distilled from it, which takes some seconds.
+    A model with many draws is first distilled into a small one, which takes some seconds.
     """
     from accams.cli.using import show_hierarchy
 
     show_hierarchy(model, depth, side.value, branches, least, active, titles, as_json)
 
 
-@app.command()
+@command()
 def info(model: Model) -> None:
-    """Show what is in a model file: shape, stencils, size, how it was fitted."""
+    """Show what a model file contains and how it was fitted."""
     from accams.cli.tasks import show_info
 
     show_info(model)
 
 
-@app.command()
+@command()
 def report(
     model: Model,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="The page to write. [dim]\\[default: the model's name, .html][/]", show_default=False
-        ),
+        Path | None, option("--output -o", "Page to write.", "PATH", default="the model's name, .html")
     ] = None,
     titles: Titles = None,
     test: Annotated[
-        Path | None,
-        typer.Option(help="Observations that were not fitted, to tell how good the model is.", show_default=False),
+        Path | None, option("--test", "Observations that were not fitted, to measure the error.", "PATH")
     ] = None,
     figures: Annotated[
-        Path | None,
-        typer.Option(help="Also write the figures into this folder, as PNG and SVG.", show_default=False),
+        Path | None, option("--figures", "Also write figures (PNG, SVG) into this folder.", "PATH")
     ] = None,
     row: Row = None,
     col: Col = None,
     value: Value = None,
 ) -> None:
-    """One page about a model: what it knows, how good and how small it is, how the fit went.
+    """Write a page about a model: its content, error, size and fit.
 
-    It opens in any browser, without a network. For example: [bold]accams report model.accams --titles movies.csv[/]
+    It opens in any browser, offline: [bold]accams report model.accams --titles movies.csv[/]
     """
     from accams.cli.reporting import write_report
 
     write_report(model, output, titles, test, {"row": row, "col": col, "value": value}, figures)
 
 
-@app.command()
+@command()
 def compress(
     model: Model,
-    max_bytes: Annotated[
-        str, typer.Option("--max-bytes", help="Most bytes of the new file: 50k, 1.5MB, 30000.", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.", show_default=False)],
-    ids: Annotated[bool, typer.Option("--ids/--no-ids", help="Keep the ids of rows and columns in the file.")] = True,
+    max_bytes: Annotated[str, option("--max-bytes", "Most bytes of the new file: 50k, 1.5MB, 30000.", "SIZE")],
+    output: Annotated[Path, option("--output -o", "Model file to write.", "PATH")],
+    ids: Annotated[bool, option("--ids/--no-ids", "Keep the ids of users and items in the file.")] = True,
     weights: Annotated[
         str,
-        typer.Option(help="What to be most accurate for: activity (rows and columns with many entries) or uniform."),
+        option(
+            "--weights", "Be most accurate for active users and items (activity), or for all alike (uniform).", "NAME"
+        ),
     ] = "activity",
-    seed: Annotated[int, typer.Option(help="Seed of the random projections.")] = 0,
+    seed: Annotated[int, option("--seed", "Seed of the random projections.", "N")] = 0,
     history: HistoryOut = None,
 ) -> None:
-    """Distil a model into a small one that predicts nearly as well: one stencil sum in at most so many bytes.
+    """Compress a model to a small file that predicts nearly as well.
 
-    A Bayesian model of many draws becomes a single sum that keeps calibrated intervals.
+    A model with many draws becomes one sum of stencils, which keeps calibrated intervals.
     """
     size = size_in_bytes("--max-bytes", max_bytes)
     from accams.cli.tasks import compress_file
@@ -307,48 +303,41 @@ def compress(
     compress_file(model, output, size, ids, weights, seed, history)
 
 
-@app.command()
+@command()
 def reproduce(
     what: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="table, prediction, training-error, faces, graph, hierarchy, similar, face-images, analysis, bounds, "
-            "or all (the default).",
-            show_default=False,
+        argument(
+            "STUDIES", "table, prediction, training-error, faces, graph, hierarchy, similar, face-images, "
+            "analysis, bounds, or all (the default).",
         ),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder with the data sets; by default $ACCAMS_DATA, else they are downloaded."),
+        option("--data", "Folder with the data sets.", "PATH", default="$ACCAMS_DATA, else they are downloaded"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for tables, figures, pages and finished runs.")] = Path(
+    out: Annotated[Path, option("--out", "Folder for tables, figures, pages and finished runs.", "PATH")] = Path(
         "reproduced"
     ),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small data and short curves: all of it in 20 minutes on two cores.")
-    ] = False,
+    quick: Annotated[bool, option("--quick", "Small data and short curves: 20 minutes on two cores.")] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            help="Runs at a time, each on its share of the cores, so that times are longer; by default 1, with --quick "
-            "one a core.",
-            show_default=False,
-        ),
+        option("--jobs", "Runs at a time, which share the cores.", "N", default="1; with --quick, one per core"),
     ] = None,
-) -> None:
-    """Repeat the paper's evaluation on your machine, ours beside every rival (needs the extras accams\\[bench,plot]).
+) -> None:  # fmt: skip
+    """Repeat the paper's evaluation beside its rivals (needs accams\\[bench,plot]).
 
-    Each study leaves a table (CSV), figures (PNG and SVG) and a page (Markdown). Finished runs are kept and not
-    repeated: after Ctrl-C the same command goes on. For example: [bold]accams reproduce faces graph --quick[/]
+    Each study leaves a table (CSV), figures (PNG and SVG) and a page (Markdown). Finished runs are kept, so the same
+    command continues after an interrupt: [bold]accams reproduce faces graph --quick[/]
     """
     from accams.cli.reproduce import reproduce_paper
 
     raise typer.Exit(0 if reproduce_paper(what or [], data, out, quick, jobs) else 1)
 
 
-@app.command()
+@command()
 def doctor() -> None:
-    """Check the installation: versions, cores, compiled kernels, optional parts."""
+    """Check the installation: versions, cores, kernels and extras."""
     from accams.cli.doctor import examine
 
     raise typer.Exit(0 if examine() else 1)
@@ -363,31 +352,19 @@ def _version(shown: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Take options that come before the command."""
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    text = Text(translated(str(message)))
-    Console(stderr=True).print("[bold yellow]warning:[/] ", text, sep="", highlight=False, soft_wrap=True)
-
-
 def run() -> None:
     """Run the command line; errors and warnings of accams are shown as one sentence, in terms of options."""
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = messages.show_warning  # type: ignore[assignment]
     try:
         app()
     except AccamsError as error:
-        from rich.console import Console
-        from rich.text import Text
-
-        text = translated(str(error))
-        Console(stderr=True).print("[bold red]error:[/] ", Text(text), sep="", highlight=False, soft_wrap=True)
+        messages.show("error", error)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+
+from accams.cli.settings import options
 
 DATA = "Data"
 BAYES = "bACCAMS (--model bayes)"
@@ -40,134 +43,170 @@ class Likeness(StrEnum):
     hamming = "hamming"
 
 
-def _option(
-    name: str, text: str, default: str = "", panel: str | None = None, metavar: str | None = None, hidden: bool = False
+class Command(TyperCommand):
+    """A command whose help shows no type beside options that take no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The same for the options that come before the command."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters."""
+        return _without_types(super().get_params(ctx))
+
+
+def _without_types(params: Any) -> Any:
+    for each in params:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return params
+
+
+FULL = {  # texts for --help-all, where --help has a brief one
+    "data": "CSV, TSV, '::'-separated, Parquet or NPZ; plain, .gz, or inside a .zip (archive.zip/inner/ratings.dat); "
+    "or a store written by accams ingest."
+}
+
+
+def option(
+    name: str, text: str, metavar: str = "", *, full: str = "", default: str | None = None, panel: str | None = None
 ) -> Any:
-    """Return an option; `default` is what happens without it."""
-    shown = f"{text} [dim]\\[default: {default}][/]" if default else text
+    """Return an option; one without a metavar takes no value. `default` is what happens without the option."""
     names = name.split()
-    return typer.Option(*names, help=shown, rich_help_panel=panel, metavar=metavar, show_default=False, hidden=hidden)
+    if full:
+        FULL[names[0].removeprefix("--").replace("-", "_")] = full
+    shown = f"{text} [dim]\\[default: {default}][/]" if default else text
+    with_default = bool(metavar) and default is None
+    return typer.Option(*names, help=shown, rich_help_panel=panel, metavar=metavar, show_default=with_default)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """Return an argument."""
+    return typer.Argument(help=text, metavar=metavar, show_default=False)
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
-    """Show the help with all options."""
+    """Show the help with all options and their full texts."""
     if wanted:
+        generated = options()
         for each in ctx.command.params:
-            each.hidden = False  # type: ignore[attr-defined]
+            each.hidden = each.name == "schedule"  # type: ignore[attr-defined]  # deprecated
+            if each.name in generated:
+                each.help = generated[each.name].help()  # type: ignore[attr-defined]
+            elif each.name in FULL:
+                each.help = FULL[each.name]  # type: ignore[attr-defined]
         typer.echo(ctx.get_help())
         raise typer.Exit
 
 
-Model = Annotated[Path, typer.Argument(help="A model file written by `accams fit`.", show_default=False)]
-Data = Annotated[
-    Path,
-    typer.Argument(
-        help="CSV, TSV, '::'-separated, Parquet or NPZ; plain, .gz, or inside a .zip (archive.zip/inner/ratings.dat).",
-        show_default=False,
-    ),
-]
-Row = Annotated[
-    str | None,
-    typer.Option("--row", help="Column with the row (user) ids, if its name is not a usual one.", rich_help_panel=DATA),
-]
-Col = Annotated[str | None, typer.Option("--col", help="Column with the column (item) ids.", rich_help_panel=DATA)]
-Value = Annotated[str | None, typer.Option("--value", help="Column with the values (ratings).", rich_help_panel=DATA)]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Where to write.", show_default=False)]
+Model = Annotated[Path, argument("MODEL", "Model file written by [bold]accams fit[/].")]
+Data = Annotated[Path, argument("DATA", "Table (CSV, TSV, Parquet, NPZ, .gz, .zip) or a store.")]
+Row = Annotated[str | None, option("--row", "Column with the user ids (rows), if not found.", "NAME", panel=DATA)]
+Col = Annotated[str | None, option("--col", "Column with the item ids (columns).", "NAME", panel=DATA)]
+Value = Annotated[str | None, option("--value", "Column with the values (ratings).", "NAME", panel=DATA)]
+Output = Annotated[Path | None, option("--output -o", "File to write.", "PATH")]
 
 # -- using a model -----------------------------------------------------------------------------------------------
 
-Number = Annotated[int, typer.Option("-n", help="How many.")]
+Number = Annotated[int, option("-n", "Number of results.", "N")]
 Rated = Annotated[
-    list[str] | None,
-    typer.Option(help="What someone new has rated: ITEM=VALUE, once for each item.", metavar="ITEM=VALUE"),
+    list[str] | None, option("--rated", "A rating of someone new; repeat it for each item.", "ITEM=VALUE")
 ]
-Titles = Annotated[
-    Path | None,
-    typer.Option(help="A table with names of items, such as movies.csv: ids in one column, titles in another."),
-]
+Titles = Annotated[Path | None, option("--titles", "Table of item ids and titles, such as movies.csv.", "PATH")]
 History = Annotated[
     Path | None,
-    typer.Option(
-        "--history", "--seen", help="What users have seen, where the model file does not tell: a history file, the "
-        "ratings that were fitted, or a store.", show_default=False,
+    option(
+        "--history --seen", "What users have seen, if the model file does not say: a history file, the ratings that "
+        "were fitted, or a store.", "PATH",
     ),
 ]  # fmt: skip
-Json = Annotated[bool, typer.Option("--json", help="For machines: JSON to standard output.")]
+Json = Annotated[bool, option("--json", "Write JSON to standard output.")]
 
 # -- fit: the data -----------------------------------------------------------------------------------------------
 
-Weight = Annotated[
-    str | None, typer.Option(help="Column with weights of the observations.", rich_help_panel=DATA, hidden=True)
-]
-Duplicates = Annotated[
-    str, typer.Option(help="Duplicate pairs: error, mean, last or sum.", rich_help_panel=DATA, hidden=True)
-]  # fmt: skip
-Zeros = Annotated[
-    str, typer.Option(help="Blank cells: missing, or observed (as zeros).", rich_help_panel=DATA, hidden=True)
-]
-ZeroWeight = Annotated[
-    float, typer.Option(help="Weight of a blank with --zeros observed.", rich_help_panel=DATA, hidden=True)
-]
+Weight = Annotated[str | None, option("--weight", "Column with weights of the observations.", "NAME", panel=DATA)]
+Duplicates = Annotated[str, option("--duplicates", "Duplicate pairs: error, mean, last or sum.", "NAME", panel=DATA)]
+Zeros = Annotated[str, option("--zeros", "Blank cells: missing, or observed (as zeros).", "NAME", panel=DATA)]
+ZeroWeight = Annotated[float, option("--zero-weight", "Weight of a blank with --zeros observed.", "X", panel=DATA)]
 Test = Annotated[
     float,
-    typer.Option(
-        help="Share of the entries held out to report the error (of a store, a million at most); 0 fits all.",
-        rich_help_panel=DATA,
+    option(
+        "--test", "Share of entries held out; 0 fits all.", "X", panel=DATA,
+        full="Share of the entries held out to report the error (of a store, a million at most); 0 fits all.",
     ),
-]
+]  # fmt: skip
 
 # -- fit ---------------------------------------------------------------------------------------------------------
 
-ModelFile = Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")]
+ModelFile = Annotated[Path, option("--output -o", "Model file to write.", "PATH")]
 HistoryOut = Annotated[
     Path | None,
-    _option(
-        "--history", "Write what users have seen to this file, and leave it out of the model file.", metavar="PATH"
+    option(
+        "--history", "Write what users have seen to this file.", "PATH",
+        full="Write what users have seen to this file, and leave it out of the model file.",
     ),
-]
+]  # fmt: skip
 Kind = Annotated[
     ModelName | None,
-    _option("--model", "bayes: the mean over many draws, better predictions; accams: one small model, fast.", "bayes"),
-]
+    option(
+        "--model", "bayes (accurate) or accams (small, fast).", "NAME", default="bayes",
+        full="bayes: the mean over many draws, better predictions; accams: one small model, fast. "
+        "[dim]\\[default: bayes][/]",
+    ),
+]  # fmt: skip
 Config = Annotated[
-    Path | None, _option("--config", "Take options from a TOML file; those typed here win.", metavar="PATH")
-]
-Quiet = Annotated[bool, _option("--quiet -q", "Show neither progress nor the report; only warnings and errors.")]
+    Path | None,
+    option(
+        "--config", "Read options from a TOML file.", "PATH",
+        full="Read options from a TOML file; those on the command line take precedence.",
+    ),
+]  # fmt: skip
+Quiet = Annotated[
+    bool,
+    option(
+        "--quiet -q", "Show only warnings and errors.",
+        full="Show neither progress nor the report, only warnings and errors.",
+    ),
+]  # fmt: skip
 HelpAll = Annotated[
-    bool, typer.Option("--help-all", help="Show all options.", callback=_show_all, is_eager=True, show_default=False)
+    bool,
+    typer.Option(
+        "--help-all", help="Show all options, with full texts.", callback=_show_all, is_eager=True, show_default=False
+    ),
 ]
 Paper = Annotated[
     bool,
-    _option(
-        "--paper", "Start from the paper's settings; options given beside it change them.", panel=BAYES, hidden=True
-    ),
+    option("--paper", "Start from the paper's settings; other options change them.", panel=BAYES),
 ]
 Resume = Annotated[
     Path | None,
-    _option(
-        "--resume", "Go on from this checkpoint with its parameters, and go on writing it. The data and --test must be "
-        "as in the first run.", metavar="PATH",
+    option(
+        "--resume", "Continue from this checkpoint.", "PATH",
+        full="Continue from this checkpoint with its parameters, and save the run there. The data and --test must be "
+        "as in the first run.",
     ),
 ]  # fmt: skip
 Address = Annotated[
     str | None,
-    _option("--address", "Of a running Ray cluster (auto: the one of this machine).", "one is started", hidden=True),
-]
-FormerSchedule = Annotated[str | None, typer.Option("--schedule", help="Deprecated: use --backfit.", hidden=True)]
+    option(
+        "--address", "Address of a running Ray cluster (auto: the one of this machine).", "TEXT",
+        default="one is started",
+    ),
+]  # fmt: skip
+FormerSchedule = Annotated[str | None, option("--schedule", "Deprecated: use --backfit.", "NAME")]
 
 # -- predict -----------------------------------------------------------------------------------------------------
 
-Std = Annotated[
-    bool, typer.Option("--std", help="Add a column `std`: the standard deviation of an observation (models with draws)")
-]
+Std = Annotated[bool, option("--std", "Add the standard deviation of an observation (bayes).")]
 Quantiles = Annotated[
     str | None,
-    typer.Option(
-        "--quantiles", help="Add columns with these quantiles of an observation, such as 0.05,0.95 (models with draws)",
-        metavar="NUMBER[,NUMBER...]",
-    ),
-]  # fmt: skip
+    option("--quantiles", "Add these quantiles of an observation, such as 0.05,0.95 (bayes).", "X[,X...]"),
+]
 
 # -- batches -----------------------------------------------------------------------------------------------------
 
-BatchEngine = Annotated[Place, typer.Option("--engine", help="Where to run: on this machine, or on a Ray cluster.")]
+BatchEngine = Annotated[Place, option("--engine", "Run on this machine (cpu) or on a Ray cluster (ray).", "NAME")]

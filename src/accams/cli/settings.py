@@ -41,39 +41,43 @@ class Option:
     @property
     def basic(self) -> bool:
         """Whether ``--help`` shows it."""
-        return any(each.metadata["basic"] for _, each in self.parameters.values())
+        return any(each.metadata["brief"] for _, each in self.parameters.values())
 
     @property
     def kinds(self) -> dict[str, Kind]:
         """The kind of value in each model."""
         return {model: each.metadata["kind"] for model, (_, each) in self.parameters.items()}
 
-    def parse(self, model: str, text: Any) -> Any:
-        """Return the value that was typed, or given in a configuration file."""
-        return self.kinds[model].parse(self.flags[0], text)
+    def parse(self, model: str, text: Any, called: str = "") -> Any:
+        """Return the value that was typed, or given in a configuration file and called so there."""
+        return self.kinds[model].parse(called or self.flags[0], text)
 
     def signature(self) -> Parameter:
         """Return the option as typer takes it: a parameter of the function that runs the command."""
         switch = all(kind is FLAG for kind in self.kinds.values())
-        metavar = None if switch else max((kind.metavar for kind in self.kinds.values()), key=len)
         panel = PANELS[next(iter(self.parameters))] if len(self.parameters) == 1 and not self.basic else None
         info = typer.Option(
-            *self.flags, help=self._help(), rich_help_panel=panel, metavar=metavar, show_default=False,
-            hidden=not self.basic,
+            *self.flags, help=self.help(brief=self.basic), metavar="" if switch else self._metavar(),
+            rich_help_panel=panel, show_default=False, hidden=not self.basic,
         )  # fmt: skip
         annotation = Annotated[bool if switch else str | None, info]  # type: ignore[valid-type]
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=False if switch else None, annotation=annotation)
 
-    def _help(self) -> str:
-        texts = {model: _sentence(each.metadata["doc"]) for model, (_, each) in self.parameters.items()}
-        defaults = {model: _shown(each.default) for model, (_, each) in self.parameters.items()}
+    def _metavar(self) -> str:
+        return max((kind.letter for kind in self.kinds.values()), key=len)
+
+    def help(self, brief: bool = False) -> str:
+        """Return the text for ``--help-all``, or the brief one for ``--help``."""
+        fields = {model: each for model, (_, each) in self.parameters.items()}
+        texts = {model: each.metadata["brief"] if brief else _full(each) for model, each in fields.items()}
         text = " ".join(dict.fromkeys(texts.values()))
         if len(set(texts.values())) > 1:
             text = " ".join(f"{model}: {each}" for model, each in texts.items())
+        defaults = {model: _shown(each.default) for model, each in fields.items()}
         default = next(iter(defaults.values()))
         if len(set(defaults.values())) > 1:
             default = ", ".join(f"{each} for {model}" for model, each in defaults.items())
-        return f"{text} [dim]\\[default: {default}][/]" if default != "False" else text
+        return text if default == "false" or (brief and default == "none") else f"{text} [dim]\\[default: {default}][/]"
 
 
 @cache
@@ -91,11 +95,11 @@ def options() -> dict[str, Option]:
     return found
 
 
-def parameters_of(model: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of the estimator from options that were given, parsed and checked."""
+def parameters_of(model: str, given: dict[str, Any], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return parameters of the estimator from options, parsed and checked; messages call them by their labels."""
     known = options()
     return {
-        known[name].parameters[model][0]: known[name].parse(model, x)
+        known[name].parameters[model][0]: known[name].parse(model, x, (labels or {}).get(name, ""))
         for name, x in given.items()
         if name in known and model in known[name].parameters
     }
@@ -113,25 +117,6 @@ def flags_of(parameters: tuple[str, ...], model: str = "bayes") -> dict[str, str
     return {by_parameter[name].name: by_parameter[name].flags[0] for name in parameters if name in by_parameter}
 
 
-def translated(message: str) -> str:
-    """Return a message about parameters as one about flags.
-
-    Examples
-    --------
-    >>> translated("n_burn_in must be smaller than n_sweeps: set n_sweeps=500 or sampler='collapsed'")
-    '--burn-in must be smaller than --sweeps: set --sweeps 500 or --sampler collapsed'
-    """
-    for option in options().values():
-        for parameter, _ in option.parameters.values():
-            name, flag = parameter.rpartition("__")[2], option.flags[0]
-            message = re.sub(rf"(?<![\w-]){name}=(['\"]?)([\w.+-]+)\1", rf"{flag} \2", message)
-            if "_" in name:
-                message = re.sub(rf"(?<![\w-]){name}\b", flag, message)
-            elif message.startswith(f"{name} must be"):
-                message = flag + message.removeprefix(name)
-    return message
-
-
 def refuse(flags: list[str], why: str) -> None:
     """Raise InputError if there are any flags."""
     if flags:
@@ -143,11 +128,12 @@ def listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _sentence(doc: str) -> str:
-    """Return documentation for the help: parameters become flags, brackets are no markup."""
-    text = re.sub(r"``([^`]*)``", r"\1", doc)
-    text = re.sub(r"`(\w+)`", lambda word: _flag(word[1]), text)
-    return text.replace("[", "\\[")
+def _full(each: Field[Any]) -> str:
+    """Return documentation for the help: parameters become flags, brackets are no markup; values come last."""
+    text = re.sub(r"``([^`]*)``", r"\1", each.metadata["doc"])
+    text = re.sub(r"`([\w.]+)`", lambda word: _flag(word[1]), text)
+    values = each.metadata["kind"].metavar
+    return (f"{text} ({values})" if "|" in values and each.metadata["kind"] is not FLAG else text).replace("[", "\\[")
 
 
 @cache
@@ -160,4 +146,4 @@ def _flag(name: str) -> str:
 
 
 def _shown(default: Any) -> str:
-    return "none" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
+    return f"{default:g}" if isinstance(default, float) else str(default).lower()

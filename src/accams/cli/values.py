@@ -1,6 +1,8 @@
-"""Read what users type after options of commands other than `fit`."""
+"""Parse and check values of options."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import typer
 
@@ -54,3 +56,16 @@ def join_cluster(engine: str, address: str | None) -> None:
     from accams.engine.ray.cluster import join
 
     join(address)
+
+
+def check_outputs(paths: dict[str, Path | None]) -> None:
+    """Raise InputError for files that cannot be written: in folders that do not exist, or two in one place."""
+    names: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} to write {path.name} into")
+        first = names.setdefault(path.resolve(), name)
+        if first != name:
+            raise InputError(f"{path} cannot be both the {first} and the {name}: give one of them another name")

@@ -46,7 +46,7 @@ def compressed(
         small = distilled(model.stencils, model.codes, room, both, random_state, n_threads, verbose)
         spread = _spread_of(model, small, classes) if classes else model.spread
         made = replace(bare, stencils=small, spread=spread)
-        excess = len(to_bytes(made, ids=ids, interactions=False, activity=False)) - max_bytes
+        excess = len(to_bytes(made, ids=ids, interactions=False)) - max_bytes
         if excess <= 0:
             return made
         room -= excess
@@ -64,9 +64,9 @@ def _room_for_stencils(bare: Parts, spread: Spread | None, max_bytes: int, ids: 
     one = bare.stencils
     empty = StencilSum(one.shape, one.offset, (), one.unseen_rows, one.unseen_cols)
     without = replace(bare, stencils=empty, spread=spread)
-    alone, whole = len(file.to_bytes(empty)), len(to_bytes(without, ids=ids, interactions=False, activity=False))
+    alone, whole = len(file.to_bytes(empty)), len(to_bytes(without, ids=ids, interactions=False))
     if max_bytes < whole + SPARE:
-        for_ids = whole - len(to_bytes(without, ids=False, interactions=False, activity=False)) if ids else 0
+        for_ids = whole - len(to_bytes(without, ids=False, interactions=False)) if ids else 0
         advice = f", {for_ids:,} of them for ids, which can be left out with ids=False" if for_ids else ""
         raise InputError(
             f"max_bytes={max_bytes:,} is too small: a file without any stencil takes {whole + SPARE:,}{advice}"

@@ -119,7 +119,7 @@ def checked_weights(weights: Any, shape: tuple[int, int]) -> tuple[Floats, Float
 
 
 def activity(counts: NDArray[np.int64]) -> Floats:
-    """Return the activity of rows (columns): observations plus one, to the nearest half of a doubling (a few bits).
+    """Return the activity of rows (columns): observations plus one, to half a doubling (few bits on disk).
 
     Examples
     --------

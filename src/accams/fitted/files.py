@@ -22,11 +22,12 @@ DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, M
 
 
 def to_bytes(
-    model: Parts, *, ids: bool = True, interactions: bool = True, activity: bool = True, coding: str = "auto",
+    model: Parts, *, ids: bool = True, interactions: bool = True, coding: str = "auto",
     templates: str | float = "float32",
 ) -> bytes:  # fmt: skip
-    """Return the file of a model, with or without its ids, interactions and activity."""
-    kept = {"ids": ids, "interactions": interactions, "activity": ids and activity, "history": ids}
+    """Return the file of a model, with or without its ids and interactions."""
+    fitted = bool(model.info.training)  # and not compressed: a small file has no room for activity
+    kept = {"ids": ids, "interactions": interactions, "activity": ids and fitted, "history": ids}
     packed = packing.pack(model, coding, templates, {name for name, keep in kept.items() if not keep})
     parts = {name: _marked(name, fields) for name, (fields, _) in packed.items()}
     tensors = {f"{part}/{name}": x for part, (_, own) in packed.items() for name, x in own.items()}

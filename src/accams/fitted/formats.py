@@ -14,6 +14,7 @@ SUM_FIELDS = ("offset", "stencils", "coded", "alike", "unseen")
 SUM_TENSORS = (
     "labels", "models", "padding", "sizes", "whole", "steps", "templates", "mantissas", "exponents", "unseen", *EFFECTS
 )  # fmt: skip
+CLASSES = ("ACCAMS", "BayesianACCAMS", "StencilModel")  # the last one was what `compress` made
 Parts = dict[str, dict[str, Any]]
 
 
@@ -23,6 +24,8 @@ def from_format_1(header: dict[str, Any], tensors: Tensors) -> tuple[Parts, dict
     of = {"stencils": {name: x for name, x in tensors.items() if name in SUM_TENSORS}}
     if "class" not in header:
         return parts, of
+    if header["class"] not in CLASSES or ("posterior" in header) != (header["class"] == "BayesianACCAMS"):
+        raise ValueError("its class does not fit its content")
     training, parameters = header["training"], header["parameters"]
     parts["values"] = {
         "range": header["value_range"],

@@ -203,7 +203,8 @@ class Model(FormerNames, PredictingParts):
     def forget(self, user: Any) -> Self:
         """Take a user out of the model, in place: id, labels, noise and interactions.
 
-        Templates, which average over many users, stay as they are; predictions for others do not change.
+        Templates, which average over many users, stay as they are, and so do the predictions for all other users; that of
+        an unknown user, which is the average over all, changes a little.
 
         Parameters
         ----------
@@ -384,10 +385,7 @@ class Model(FormerNames, PredictingParts):
             history = seen
         apart = isinstance(history, (str, Path)) and history != "auto"
         keep = False if apart else self._keeps_history(history, ids)
-        content = files.to_bytes(
-            self, ids=ids, interactions=keep, activity=self.posterior is not None or bool(self.fit_history),
-            coding=coding, templates=templates,
-        )  # fmt: skip
+        content = files.to_bytes(self, ids=ids, interactions=keep, coding=coding, templates=templates)
         if apart:
             if self.interactions is None:
                 raise InputError("this model does not know what its users have seen: there is no history to write")

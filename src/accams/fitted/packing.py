@@ -57,7 +57,7 @@ def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], 
     rows, cols = _unpack_ids(parts.get("ids"), tensors.get("ids", {}), shape)
     values = parts.get("values", {})
     low, high = values.get("range", (-np.inf, np.inf))
-    clip = values.get("clip")
+    clip = (low, high) if values.get("clip") is True else values.get("clip")
     made: dict[str, Any] = {
         "clip": None if clip is None else (float(clip[0]), float(clip[1])),
         "sigma": values.get("sigma"),
@@ -100,7 +100,11 @@ def _values(model: Parts) -> dict[str, Any]:
     finite = all(map(np.isfinite, model.value_range))
     fields = {
         "range": list(model.value_range) if finite else None,
-        "clip": None if model.clip is None else list(model.clip),
+        "clip": True
+        if finite and model.clip == model.value_range
+        else None
+        if model.clip is None
+        else list(model.clip),
         "sigma": model.sigma,
         "zero_weight": model.zero_weight,
     }

@@ -15,6 +15,7 @@ from typing import Any
 from accams.settings.kinds import FLAG, NONE, Either, Integer, Kind, Number, Words
 
 FINITE = Number(-1.7e308, 1.7e308)
+SCALE = Number(0.0, 1e100)  # its square is finite
 TEXT = 10_000  # characters at most of a piece of text in a header
 
 
@@ -69,12 +70,12 @@ CODING = {"stencils": Integer(0), "coded": FLAG, "alike": FLAG}
 SCHEMAS: dict[str, Schema] = {
     "stencils": Schema(1, ("unseen", "coded", "alike"), offset=FINITE, unseen=ListOf(Integer(0), 2), **CODING),
     "posterior": Schema(
-        1, ("coded", "alike"), noise=Number(0.0), draws=ListOf(ListOf(Integer(0), 3)), offsets=ListOf(FINITE), **CODING
+        1, ("coded", "alike"), noise=SCALE, draws=ListOf(ListOf(Integer(0), 3)), offsets=ListOf(FINITE), **CODING
     ),
     "ids": Schema(row=Words("positions", "integers", "json"), col=Words("positions", "integers", "json")),
     "values": Schema(
-        1, ("range", "clip", "sigma", "zero_weight"), range=ListOf(FINITE, 2), clip=Either(NONE, ListOf(FINITE, 2)),
-        sigma=Either(NONE, Number(0.0)), zero_weight=Either(NONE, Number(0.0)),
+        1, ("range", "clip", "sigma", "zero_weight"), range=ListOf(FINITE, 2),
+        clip=Either(Words(None, True), ListOf(FINITE, 2)), sigma=Either(NONE, SCALE), zero_weight=Either(NONE, SCALE),
     ),
     "spread": Schema(shape=ListOf(Integer(1), 2)),
     "activity": Schema(),

@@ -80,6 +80,8 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
         header, table, begin = _read_header(data)
         if header["kind"] != kind:
             raise ValueError(f"it is {NAMES[header['kind']][1]}")
+        if type(header["format"]) is not int or header["format"] < 1:
+            raise ValueError("its format is not a positive integer")
         if header["format"] > newest:
             raise ModelFileError(
                 f"{path} was written by accams {_plain(header['version'])}, which is newer than this one "

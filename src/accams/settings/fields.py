@@ -18,12 +18,11 @@ from accams.errors import InputError
 from accams.settings.kinds import Instance, Kind
 
 C = TypeVar("C", bound=type[Any])
+FORMER_WORDS = ("gibbs", "backfit")  # values of `schedule` before it became a record
 SECTIONS = ("Attributes", "Returns", "See Also", "Notes", "Examples")  # of a docstring, after its parameters
 
 
-def setting(
-    kind: Kind, doc: str, *, default: Any, kw_only: bool = True, flag: str = "", basic: bool = False, type: str = ""
-) -> Any:
+def setting(kind: Kind, doc: str, *, default: Any, kw_only: bool = True, flag: str = "", brief: str = "") -> Any:
     """Declare one setting.
 
     Parameters
@@ -31,16 +30,14 @@ def setting(
     kind : Kind
         Which values are allowed.
     doc : str
-        For the docstring and for the help of the command line.
+        For the docstring and for ``accams fit --help-all``.
     default : object
     flag : str
         Its option, such as ``"--stencils -s"``; by default its name; "-" for none.
-    basic : bool
-        Whether ``accams fit --help`` shows it (``--help-all`` shows all).
-    type : str
-        Its type as the docstring gives it; by default what the kind says.
+    brief : str
+        A few words for ``accams fit --help``, if it is to be shown there.
     """
-    metadata = {"kind": kind, "doc": doc, "flag": flag, "basic": basic, "type": type or kind.text}
+    metadata = {"kind": kind, "doc": doc, "flag": flag, "brief": brief}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
 
 
@@ -54,7 +51,8 @@ class Settings:
             params[each.name] = getattr(self, each.name)
             record = nested(each)
             if deep and record is not None:
-                inner = (params[each.name] or record()).get_params()
+                value = params[each.name]
+                inner = (value if isinstance(value, record) else record()).get_params()  # fit refuses others
                 params.update({f"{each.name}__{name}": value for name, value in inner.items()})
         return params
 
@@ -75,7 +73,8 @@ class Settings:
             if inner:
                 record = nested(type(self).__dataclass_fields__[outer])  # type: ignore[attr-defined]
                 assert record is not None
-                value = dataclasses.replace(getattr(self, outer) or record(), **{inner: value})
+                old = getattr(self, outer)
+                value = dataclasses.replace(old if isinstance(old, record) else record(), **{inner: value})
             setattr(self, outer, value)
         return self
 
@@ -146,7 +145,7 @@ def with_parameters(doc: str, cls: type[Any]) -> str:
     """Return a docstring with its *Parameters* section, before all other sections."""
     lines = ["Parameters", "----------"]
     for each in dataclasses.fields(cls):
-        lines.append(f"{each.name} : {each.metadata['type']}, default {each.default!r}")
+        lines.append(f"{each.name} : {each.metadata['kind'].type}, default {each.default!r}")
         lines += textwrap.wrap(each.metadata["doc"], 108, initial_indent="    ", subsequent_indent="    ")
     section = textwrap.indent("\n".join(lines), "    ") + "\n\n"
     places = [doc.find(f"    {name}\n    ---") for name in SECTIONS]
@@ -195,8 +194,8 @@ def _warn_moved(cls: type[Any], old: Mapping[str, str], stacklevel: int) -> None
 
 
 def _is_record(obj: Any, name: str, value: Any) -> bool:
-    """Return whether an argument is a record under a name that used to mean something else."""
-    return name in type(obj).__dataclass_fields__ and (value is None or isinstance(value, Settings))
+    """Return whether an argument is meant as a record under a name that used to take a word."""
+    return name in type(obj).__dataclass_fields__ and not (isinstance(value, str) and value in FORMER_WORDS)
 
 
 def require(given: Mapping[str, Any], known: Any, what: str) -> None:

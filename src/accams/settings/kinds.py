@@ -28,6 +28,8 @@ class Kind:
 
     text: str = "anything"
     metavar: str = "VALUE"
+    letter: str = "X"  # a short metavar
+    type: str = "object"  # as in docstrings
 
     def allows(self, value: Any) -> bool:
         """Return whether `value` is of this kind."""
@@ -37,15 +39,19 @@ class Kind:
         """Parse `text`; raise ValueError if it is not of this kind."""
         return text
 
+    def convert(self, value: Any) -> Any:
+        """Return a value of a configuration file as Python has it: TOML knows lists but no tuples."""
+        return value
+
     def check(self, name: str, value: Any) -> None:
         """Raise InputError unless `value` is of this kind."""
         if not self.allows(value):
             raise InputError(f"{name} must be {self.text}, not {value!r}")
 
     def parse(self, name: str, text: Any) -> Any:
-        """Return the value that `text` stands for, checked; values that are not text are only checked."""
+        """Return the value that `text` (or a value of a configuration file) stands for, checked."""
         try:
-            value = self.read(text) if isinstance(text, str) else text
+            value = self.read(text) if isinstance(text, str) else self.convert(text)
         except ValueError:
             raise InputError(f"{name} must be {self.text}, not {text!r}") from None
         self.check(name, value)
@@ -55,7 +61,8 @@ class Kind:
 class Integer(Kind):
     """An integer of at least `low`."""
 
-    metavar = "INTEGER"
+    type = "int"
+    metavar, letter = "INTEGER", "N"
 
     def __init__(self, low: int = 1) -> None:
         self.low = low
@@ -71,6 +78,7 @@ class Integer(Kind):
 class Number(Kind):
     """A finite number of at least `low` (or above it, if `open_low`) and at most `high`."""
 
+    type = "float"
     metavar = "NUMBER"
 
     def __init__(self, low: float = 0.0, high: float = float("inf"), open_low: bool = False) -> None:
@@ -93,9 +101,14 @@ POSITIVE = Number(0.0, open_low=True)
 class Words(Kind):
     """One of a few words, True, False or None."""
 
+    letter = "NAME"
+
     def __init__(self, *words: Any) -> None:
         self.words = words
         self.text = " or ".join(map(repr, words))
+        self.type = self.text if len(words) == 1 else f"{{{', '.join(map(repr, words))}}}"
+        if True in words:
+            self.type = " or ".join(["bool", *(repr(word) for word in words if not isinstance(word, bool))])
         self.metavar = "|".join(str(word).lower() for word in words)
 
     def allows(self, value: Any) -> bool:
@@ -118,10 +131,14 @@ class Either(Kind):
     def __init__(self, *kinds: Kind) -> None:
         self.kinds = kinds
         self.text = " or ".join(kind.text for kind in kinds)
-        self.metavar = "|".join(kind.metavar for kind in kinds)
+        self.type = " or ".join(kind.type for kind in kinds[::-1])
+        self.metavar, self.letter = "|".join(kind.metavar for kind in kinds), kinds[-1].letter
 
     def allows(self, value: Any) -> bool:
         return any(kind.allows(value) for kind in self.kinds)
+
+    def convert(self, value: Any) -> Any:
+        return next((x for kind in self.kinds if kind.allows(x := kind.convert(value))), value)
 
     def read(self, text: str) -> Any:
         for kind in self.kinds:
@@ -138,6 +155,7 @@ class Several(Kind):
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.text, self.metavar = f"{kind.text} or a list of those", f"{kind.metavar}[,{kind.metavar}...]"
+        self.type = f"{kind.type} or list of {kind.type}"
 
     def allows(self, value: Any) -> bool:
         if self.kind.allows(value):
@@ -153,6 +171,7 @@ class Several(Kind):
 class Pair(Kind):
     """Two positive numbers: shape and scale of an inverse gamma distribution."""
 
+    type = "(float, float)"
     text = "two numbers above 0 (shape and scale of an inverse gamma distribution)"
     metavar = "SHAPE,SCALE"
 
@@ -162,12 +181,16 @@ class Pair(Kind):
     def read(self, text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
 
+    def convert(self, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
 
 class Clusters(Kind):
     """Row and column clusters of the stencils: k, (k_rows, k_cols), or a list of those."""
 
+    type = "int, (int, int) or list of those"
     text = f"an integer from 1 to {MAX_CLUSTERS}, a tuple (rows, columns) of those, or a list of either"
-    metavar = "K|ROWSxCOLUMNS"
+    metavar, letter = "K|ROWSxCOLUMNS", "K"
 
     def allows(self, value: Any) -> bool:
         listed = value if isinstance(value, list) else [value]
@@ -182,11 +205,15 @@ class Clusters(Kind):
         sizes = [each[0] if len(each) == 1 else each for each in listed]
         return sizes[0] if len(sizes) == 1 else sizes
 
+    def convert(self, value: Any) -> Any:
+        return [tuple(each) if isinstance(each, list) else each for each in value] if isinstance(value, list) else value
+
 
 class Clip(Kind):
     """True, False or a range."""
 
     text = "True, False or (low, high)"
+    type = "bool or (float, float)"
     metavar = "true|false|LOW,HIGH"
 
     def allows(self, value: Any) -> bool:
@@ -200,6 +227,23 @@ class Clip(Kind):
             return text.lower() == "true"
         return tuple(float(part) for part in text.split(","))
 
+    def convert(self, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class Seed(Kind):
+    """A seed as scikit-learn has it: None, an integer, or a generator of NumPy."""
+
+    text = "None, a non-negative integer or a NumPy generator"
+    type = "int, RandomState, Generator or None"
+    metavar, letter = "none|INTEGER", "N"
+
+    def allows(self, value: Any) -> bool:
+        return value is None or Integer(0).allows(value) or hasattr(value, "bit_generator") or hasattr(value, "randint")
+
+    def read(self, text: str) -> int | None:
+        return None if text.lower() == "none" else int(text)
+
 
 class Bytes(Kind):
     """A size in bytes; as text also 500MB or 8GiB.
@@ -211,6 +255,7 @@ class Bytes(Kind):
     """
 
     text = "a size in bytes, such as 8e9 (as text also 500MB or 8GiB)"
+    type = "float"
     metavar = "SIZE"
 
     def allows(self, value: Any) -> bool:
@@ -223,11 +268,22 @@ class Bytes(Kind):
         return float(parts[1]) * (1024.0 if parts[3] else 1000.0) ** UNITS[parts[2]]
 
 
+class Text(Kind):
+    """Text of any kind; `text` says what it stands for."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+
 class FilePath(Kind):
     """A path of a file whose folder exists."""
 
     text = "a path in a folder that exists"
-    metavar = "PATH"
+    type = "path"
+    metavar = letter = "PATH"
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, (str, Path)) and Path(value).parent.is_dir()
@@ -237,6 +293,7 @@ class Callables(Kind):
     """None or a sequence of callables."""
 
     text = "None or a list of callables"
+    type = "list of callables or None"
 
     def allows(self, value: Any) -> bool:
         return value is None or (isinstance(value, (tuple, list)) and all(map(callable, value)))
@@ -247,7 +304,7 @@ class Instance(Kind):
 
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
-        self.text = f"None or an instance of {cls.__name__}"
+        self.text, self.type = f"None or an instance of {cls.__name__}", f"{cls.__name__} or None"
 
     def allows(self, value: Any) -> bool:
         return value is None or isinstance(value, self.cls)

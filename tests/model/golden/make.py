@@ -7,16 +7,20 @@ Run with `python tests/model/golden/make.py`; a file that is there already is le
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import accams
 
 FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "predictions.json"
 LEVELS = [0.05, 0.5, 0.95]
+FORMAT = 2 if hasattr(accams, "Model") else 1  # that this version of accams writes
 
 
 def ratings() -> np.ndarray:
@@ -57,33 +61,85 @@ def posterior() -> tuple[accams.BayesianACCAMS, Any]:
     return model, [(i, j) for i in (0, 5, 11, 23, 99) for j in (0, 7, 15, 99)]
 
 
-def main() -> None:
-    """Write the files that are not there, and what their models predict."""
-    expected = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
+def table(values: np.ndarray) -> Any:
+    """Stored ratings as a table of integer ids."""
+    import pandas as pd
+
+    i, j = np.nonzero(~np.isnan(values))
+    return pd.DataFrame({"userId": 7 * i + 3, "movieId": j - 4, "rating": values[i, j]})
+
+
+def halves() -> tuple[Any, Any, Any]:
+    """Ratings to fit, ratings that are held out, and pairs of ids to predict: known ones and others."""
+    known = table(ratings())
+    held = known.index % 6 == 5
+    return known[~held], known[held], [(i, j) for i in (3, 38, 52, 1000) for j in (-4, 0, 11, 99)]
+
+
+def zeros() -> tuple[accams.ACCAMS, Any]:
+    """Cells that are not stored are zeros of small weight."""
+    stored = csr_array(np.nan_to_num(ratings()))
+    cells = accams.Observations.from_sparse(stored, zeros="observed", zero_weight=0.25)
+    return accams.ACCAMS(3, (4, 3), random_state=0).fit(cells), [(i, j) for i in (0, 5, 23) for j in (0, 7, 15)]
+
+
+def of_format_1() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
+    """Models whose files 0.1.0 wrote, by its own names; with a later version they are not made again."""
     (text, text_pairs), (draws, draw_pairs), one = named(), posterior(), stencil_sum()
     cells = [(i, j) for i in (-1, 0, 3, 20, 39) for j in (-1, 0, 1, 29)]
-    i, j = np.array(cells).T
-    for name, model, pairs, how in (
-        ("sum-entropy", one, cells, {"coding": "entropy"}),
-        ("sum-packed", one, cells, {"coding": "packed"}),
-        ("sum-int8", one.rounded("int8"), cells, {}),
-        ("accams-text", text, text_pairs, {}),
-        ("bayesian", draws, draw_pairs, {}),
-        ("accams-alike", text, text_pairs, {}),  # as the first of these, with templates on a grid and one shape for all
-        ("bayesian-alike", draws, draw_pairs, {}),
-        ("accams-seen", text, text_pairs, {"seen": True}),  # and which cells were observed
-    ):
+    yield "sum-entropy", one, cells, {"coding": "entropy"}
+    yield "sum-packed", one, cells, {"coding": "packed"}
+    yield "sum-int8", one.rounded("int8"), cells, {}
+    yield "accams-text", text, text_pairs, {}
+    yield "bayesian", draws, draw_pairs, {}
+    yield "accams-alike", text, text_pairs, {}  # as the first of these, templates on a grid and one shape for all
+    yield "bayesian-alike", draws, draw_pairs, {}
+    yield "accams-seen", text, text_pairs, {"seen": True}  # and which cells were observed
+    train, held, pairs = halves()
+    back = accams.ACCAMS(3, (4, 3), n_relearn=1, clip=(1.0, 4.5), random_state=0).fit(train)
+    back.quality_ = back.quality(held)
+    yield "accams-evaluated", back, pairs, {"seen": True}  # and integer ids, the course of the fit, a given range
+    chains = accams.BayesianACCAMS(3, (4, 3), schedule="backfit", n_sweeps=2, n_chains=2, random_state=0).fit(train)
+    chains.quality_ = chains.quality(held)
+    yield "bayesian-evaluated", chains, pairs, {}
+    yield "small", chains.compress(2500), pairs, {}
+    yield "zeros", *zeros(), {}
+
+
+def of_format_2() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
+    """Models whose files are of format 2."""
+    train, held, pairs = halves()
+    back = accams.ACCAMS(3, (4, 3), n_relearn=1, clip=(1.0, 4.5), random_state=0).fit(train)
+    evaluated = replace(back.model_, evaluation=back.evaluate(held))
+    yield "accams-2", evaluated, pairs, {"history": FOLDER / "history-2.accams"}
+    text, text_pairs = named()
+    yield "accams-text-2", text, text_pairs, {"history": True}
+    priors = accams.Priors(row_noise=8.0, effects="continuous")
+    schedule = accams.Schedule(n_burn_in=2, thin=1, rao_blackwell=True)
+    chains = accams.BayesianACCAMS(
+        3, (4, 3), noise="sampled", n_chains=2, n_sweeps=4, priors=priors, schedule=schedule, random_state=0
+    )
+    yield "bayesian-2", replace(chains.fit(train).model_, evaluation=chains.evaluate(held)), pairs, {}
+    yield "compressed-2", chains.compress(3500), pairs, {}  # with a spread in place of draws
+    yield "zeros-2", *zeros(), {"templates": "int8", "coding": "packed"}
+
+
+def main() -> None:
+    """Write the files that are not there, and what their models predict."""
+    expected = json.loads(EXPECTED.read_text(encoding="utf-8")) if EXPECTED.exists() else {}
+    for name, model, pairs, how in of_format_1() if FORMAT == 1 else of_format_2():
         path = FOLDER / f"{name}.accams"
         if path.exists():
             continue
         model.save(path, **how)
         expected[name] = {"pairs": pairs}
         if isinstance(model, accams.StencilSum):
-            expected[name]["predictions"] = model.predict(i, j).tolist()
-        else:
-            expected[name]["predictions"] = model.predict(pairs).tolist()
-        if isinstance(model, accams.BayesianACCAMS):
-            _, std, ends = model.predict(pairs, return_std=True, quantiles=LEVELS)
+            expected[name]["predictions"] = model.predict(*np.array(pairs).T).tolist()
+            continue
+        saved = accams.load(path)  # templates may have been rounded
+        expected[name]["predictions"] = saved.predict(pairs).tolist()
+        if isinstance(model, accams.BayesianACCAMS) or getattr(saved, "has_spread", False):
+            _, std, ends = saved.predict(pairs, return_std=True, quantiles=LEVELS)
             expected[name].update(std=std.tolist(), quantiles=ends.tolist())
     EXPECTED.write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

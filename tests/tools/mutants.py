@@ -1,0 +1,299 @@
+"""Break the package on purpose in thirty places, one at a time, and see whether the quick tests notice.
+
+    python tests/tools/mutants.py [--tree FOLDER] [--only NAME ...] [--timeout SECONDS] [--trust]
+
+Each mutant is a small edit that makes results wrong without stopping the program. It is applied to a temporary copy of
+the tree, and the tests named beside it, all of them part of `make test`, are run on the copy. A mutant that they do not
+notice has survived: add a test. The table in docs/internals/testing.md is what this prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+COPIED = ("src", "tests", "experiments", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "Makefile")
+ENGINE, FIT = "tests/engine/test_engine_", "tests/fit/test_fit_"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """An edit of one file and the tests that should notice it.
+
+    `edits` are (file below src/accams, old text, new text); the first one whose old text exists is applied. More than
+    one is given where the text differs between versions. Of `tests`, those are run that exist.
+    """
+
+    floor: str
+    name: str
+    edits: tuple[tuple[str, str, str], ...]
+    tests: tuple[str, ...]
+
+
+MUTANTS = [
+    Mutant(
+        "kernels", "gather skips rows with one observation",
+        (("kernels/sparse.py", "range(starts[i], starts[i + 1], RUN)", "range(starts[i], starts[i + 1] - 1, RUN)"),),
+        ("tests/kernels/test_kernels_sparse.py",),
+    ),
+    Mutant(
+        "kernels", "negative sums borrow from the count",
+        (("kernels/sparse.py", "count = (both + HALF) >> 44", "count = both >> 44"),),
+        ("tests/kernels/test_kernels_sparse.py",),
+    ),
+    Mutant(
+        "kernels", "ties go to the highest label",
+        (("kernels/assign.py", "if cost[i] < lowest[i]:", "if cost[i] <= lowest[i]:"),),
+        ("tests/kernels/test_kernels_assign.py",),
+    ),
+    Mutant(
+        "kernels", "row weights ignored in the tables of drawn labels",
+        (("kernels/sample.py", "w = 1 if row_weights is None else np.int64(row_weights[start + i])", "w = 1"),),
+        ("tests/kernels/test_kernels_sample.py", f"{ENGINE}sampling.py"),
+    ),
+    Mutant(
+        "kernels", "wrong sign of the mean of a template entry",
+        (
+            ("kernels/sample.py", "drawn = kappa * L / precision +", "drawn = -kappa * L / precision +"),
+            ("kernels/sample.py", "drawn = kappa * L / whole +", "drawn = -kappa * L / whole +"),
+        ),
+        ("tests/kernels/test_kernels_sample.py", "tests/statistical/test_stat_conditionals.py"),
+    ),
+    Mutant(
+        "kernels", "column 0 is recommended though it was seen",
+        (("kernels/score.py", "if seen[p] >= 0:", "if seen[p] > 0:"),),
+        ("tests/kernels/test_kernels_score.py",),
+    ),
+    Mutant(
+        "data", "no checksum comparison of a store",
+        (
+            ("data/store.py", '!= meta["files"][name]["crc32"]:', '!= meta["files"][name]["crc32"] and False:'),
+            ("data/store.py", '!= told["files"][name]["crc32"]:', '!= told["files"][name]["crc32"] and False:'),
+        ),
+        ("tests/data/test_store.py",),
+    ),
+    Mutant(
+        "data", "entries of equal time are torn apart",
+        (
+            ("data/splits.py", "late = times >= np.partition(times, first)[first]",
+             "late = times > np.partition(times, first)[first]"),
+            ("data/splits.py", "late = times >= cut", "late = times > cut"),
+        ),
+        ("tests/data/test_splits.py",),
+    ),
+    Mutant(
+        "data", "the id one beyond the last is known",
+        (("data/ids.py", "(array >= 0) & (array < self.size)", "(array >= 0) & (array <= self.size)"),),
+        ("tests/data/test_ids.py",),
+    ),
+    Mutant(
+        "data", "weights of duplicate pairs are summed, not averaged",
+        (("data/build.py", "np.add.reduceat(w, heads) / (lasts - heads + 1)", "np.add.reduceat(w, heads)"),),
+        ("tests/data/test_observations.py", "tests/data/test_observations_rules.py"),
+    ),
+    Mutant(
+        "model", "no checksum comparison of a tensor",
+        (("model/container.py", "if _checksum(tensors[name]) != checksums[name]:", "if name not in checksums:"),),
+        ("tests/model/test_container.py",),
+    ),
+    Mutant(
+        "model", "rows without data keep their labels",
+        (("model/codes.py", "codes[unseen, p] = k", "codes[unseen[:0], p] = k"),),
+        ("tests/model/test_model_stencils.py",),
+    ),
+    Mutant(
+        "model", "wrong sign of quantiles",
+        (("model/posterior.py", "std[:, None] * ndtri(levels)", "std[:, None] * -ndtri(levels)"),),
+        ("tests/model/test_model_posterior.py",),
+    ),
+    Mutant(
+        "model", "noise of single rows ignored",
+        (("model/posterior.py", "if self._row_noise is None else self._row_noise[i]", "+ 0.0 * len(self.draws)"),),
+        ("tests/model/test_model_posterior.py", "tests/estimators/test_bayesian_predict.py"),
+    ),
+    Mutant(
+        "engine", "a stencil is never taken out of the residual",
+        (
+            ("engine/local.py", "T = np.int32(sign) * self", "T = np.int32(-1) * self"),
+            ("engine/residual.py", "T = np.int32(sign) * self", "T = np.int32(-1) * self"),
+        ),
+        (f"{ENGINE}exact.py", f"{ENGINE}contract.py"),
+    ),
+    Mutant(
+        "engine", "disk: residuals are not written back",
+        (("engine/disk.py", "write=bool(shifts)", "write=False"),),
+        (f"{ENGINE}exact.py", f"{ENGINE}disk.py"),
+    ),
+    Mutant(
+        "engine", "cuda: the second shift has the template of the first",
+        (("engine/cuda/kernels.py", "x += templates_b[row_b +", "x += templates_a[row_b +"),),
+        ("tests/engine/test_cuda_kernels.py", "tests/engine/test_cuda_visits.py"),
+    ),
+    Mutant(
+        "engine", "ray: a replaced worker is not told the row weights",
+        (
+            ("engine/ray/state.py", 'events.append(("set_row_ticks", share(self.row_weights)))', "pass"),
+            ("engine/ray/state.py", 'story.append(("weights", share(self.row_weights)))', "pass"),
+        ),
+        ("tests/engine/test_ray_workers.py",),
+    ),
+    Mutant(
+        "engine", "graph: products of two stencils count once",
+        (("engine/graph.py", "(1.0 if q == p else 2.0)", "1.0"),),
+        (f"{ENGINE}contract.py", f"{ENGINE}exact.py"),
+    ),
+    Mutant(
+        "fit", "random numbers of labels do not depend on the sweep",
+        (("fit/gibbs.py", "Purpose.LABELS, self.number, self.sweep)", "Purpose.LABELS, self.number)"),),
+        ("tests/statistical", f"{FIT}run.py", f"{FIT}sample.py", "tests/estimators/test_bayesian_same.py"),
+    ),
+    Mutant(
+        "fit", "sigma^2 without the half of the squared error",
+        (("fit/gibbs.py", "squared_error(row_weighted=True) / 2.0", "squared_error(row_weighted=True)"),),
+        ("tests/statistical/test_stat_variances.py", "tests/statistical/test_stat_geweke.py"),
+    ),
+    Mutant(
+        "fit", "tau^2 and sigma^2 swapped in a template draw",
+        (("fit/conditionals.py", "tau2 * unit / sigma2", "sigma2 * unit / tau2"),),
+        ("tests/statistical/test_stat_conditionals.py", "tests/statistical/test_stat_enumeration.py"),
+    ),
+    Mutant(
+        "fit", "early stopping does not clip predictions",
+        (
+            ("fit/early.py", "clipped = self.prediction if self.clip is None else np.clip(self.prediction, *self.clip)",
+             "clipped = self.prediction"),
+            ("fit/early.py", "shown = self.prediction if self.clip is None else np.clip(self.prediction, *self.clip)",
+             "shown = self.prediction"),
+        ),
+        (f"{FIT}early.py",),
+    ),
+    Mutant(
+        "fit", "draws are kept one sweep off",
+        (("fit/running.py", "return (sweep + 1) % self.interval == 0", "return sweep % self.interval == 0"),),
+        (f"{FIT}running.py", f"{FIT}run.py", f"{FIT}sample.py"),
+    ),
+    Mutant(
+        "use", "fold-in takes the standard deviation for the variance",
+        (("use/fold.py", "noise * noise, variance", "noise, variance"),),
+        ("tests/kernels/test_kernels_score.py", "tests/estimators/test_use.py"),
+    ),
+    Mutant(
+        "use", "wrong sign of the quantile in recommendations",
+        (
+            ("fitted/parts.py", "return -float(ndtri(quantile))", "return float(ndtri(quantile))"),
+            ("use/view.py", "return -float(ndtri(quantile))", "return float(ndtri(quantile))"),
+        ),
+        ("tests/estimators/test_use.py",),
+    ),
+    Mutant(
+        "use", "predictions are not clipped",
+        (
+            ("fitted/parts.py", "return prediction if self.clip is None else np.clip(prediction, *self.clip)",
+             "return prediction"),
+            ("estimators/base.py", "return prediction if bounds is None else np.clip(prediction, *bounds)",
+             "return prediction"),
+        ),
+        ("tests/estimators/test_accams.py", "tests/estimators/test_use.py"),
+    ),
+    Mutant(
+        "use", "effects of rows and columns swapped in a transposed model",
+        (("model/stencils.py", "(self.col_effects, self.row_effects)", "(self.row_effects, self.col_effects)"),),
+        ("tests/model/test_model_stencils.py", "tests/model/test_model_effects.py", "tests/estimators/test_use.py"),
+    ),
+    Mutant(
+        "estimators", "as many column clusters as there are rows",
+        (
+            ("estimators/base.py", "min(int(b), shape[1])", "min(int(b), shape[0])"),
+            ("estimators/checks.py", "min(pair[1], shape[1])", "min(pair[1], shape[0])"),
+        ),
+        ("tests/estimators/test_accams.py", "src/accams/estimators"),
+    ),
+    Mutant(
+        "cli", "--include-seen does the opposite",
+        (("cli/using.py", "exclude_seen=not include_seen", "exclude_seen=include_seen"),),
+        ("tests/cli/test_cli_using.py",),
+    ),
+]  # fmt: skip
+
+
+def edit_of(mutant: Mutant, tree: Path) -> tuple[Path, str, str]:
+    """Return the file, the old and the new text of the edit that fits this tree."""
+    for name, old, new in mutant.edits:
+        file = tree / "src" / "accams" / name
+        if file.is_file() and file.read_text().count(old) == 1:
+            return file, old, new
+    raise SystemExit(f"{mutant.name}: no file of {tree} has its old text exactly once")
+
+
+def copied(tree: Path, folder: Path) -> None:
+    """Copy a tree with its compiled kernels, which stay valid where sources do not change."""
+    for name in COPIED:
+        if (tree / name).is_dir():
+            shutil.copytree(tree / name, folder / name)
+        elif (tree / name).exists():
+            shutil.copy2(tree / name, folder / name)
+
+
+def passes(tree: Path, tests: tuple[str, ...], timeout: float) -> bool:
+    """Return whether these quick tests pass in a tree; a run that does not end does not pass."""
+    quick = ["-m", "not full"] if '"full:' in (tree / "pyproject.toml").read_text() else []  # not in older trees
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *quick, *tests]
+    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
+    try:
+        done = subprocess.run(command, cwd=tree, env=environment, timeout=timeout, capture_output=True, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+@cache
+def passes_unchanged(tree: Path, tests: tuple[str, ...], timeout: float) -> bool:
+    """Return whether the tests pass without a mutant."""
+    with tempfile.TemporaryDirectory() as folder:
+        copied(tree, Path(folder))
+        return passes(Path(folder), tests, timeout)
+
+
+def tried(mutant: Mutant, tree: Path, timeout: float, trust: bool) -> str:
+    """Return "caught", "survived", or why the mutant says nothing about the tests."""
+    tests = tuple(name for name in mutant.tests if (tree / name).exists())
+    if not trust and not passes_unchanged(tree, tests, timeout):
+        return "unusable: the tests fail without it"
+    with tempfile.TemporaryDirectory() as folder:
+        copied(tree, Path(folder))
+        file, old, new = edit_of(mutant, Path(folder))
+        file.write_text(file.read_text().replace(old, new))
+        return "survived" if passes(Path(folder), tests, timeout) else "caught"
+
+
+def main() -> None:
+    """Try the mutants and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tree", type=Path, default=Path(__file__).resolve().parents[2])
+    parser.add_argument("--only", nargs="*", default=[], help="names of mutants, or parts of them")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for the tests of one mutant")
+    parser.add_argument("--trust", action="store_true", help="do not run the tests without a mutant first")
+    asked = parser.parse_args()
+    chosen = [m for m in MUTANTS if not asked.only or any(part in m.name for part in asked.only)]
+    for mutant in chosen:
+        edit_of(mutant, asked.tree)
+    print("| floor | mutant | result | seconds |\n|---|---|---|---|", flush=True)
+    results = []
+    for mutant in chosen:
+        began = perf_counter()
+        results.append(tried(mutant, asked.tree, asked.timeout, asked.trust))
+        print(f"| {mutant.floor} | {mutant.name} | {results[-1]} | {perf_counter() - began:.0f} |", flush=True)
+    print(f"\n{results.count('caught')} of {len(results)} caught, {results.count('survived')} survived")
+    sys.exit(results.count("caught") < len(results))
+
+
+if __name__ == "__main__":
+    main()
