@@ -72,13 +72,13 @@ def test_nothing_half_written_is_left(path: Path, tmp_path: Path) -> None:
 
 def test_bad_input(path: Path, tmp_path: Path, model: Any) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(InputError, match="there is there already: remove it, or name another"):
+    with pytest.raises(InputError, match="there exists already: remove it, or name another"):
         recommend_all(path, tmp_path / "there")
     with pytest.raises(InputError, match=r"there is no model .* on a cluster, every machine must see it"):
         recommend_all(tmp_path / "none.accams", tmp_path / "top")
     with pytest.raises(InputError, match="engine must be 'cpu' or 'ray', not 'gpu'"):
         recommend_all(path, tmp_path / "top", engine="gpu")
-    with pytest.raises(InputError, match="0 row ids and 0 column ids: pass as many of both, one at least"):
+    with pytest.raises(InputError, match="0 row ids and 0 column ids: pass equally many, at least one"):
         predict_all(path, np.array([]), np.array([]), tmp_path / "p")
     model.stencils_.save(tmp_path / "bare.accams")
     with pytest.raises(InputError, match="does not know what its users have seen"):

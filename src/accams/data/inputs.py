@@ -140,10 +140,13 @@ def positions(index: Index, raw: NDArray[Any]) -> NDArray[np.int64]:
         return index.find(raw)
 
 
-def check_known(rows: Any, cols: Any, row_index: Index, col_index: Index, i: Any, j: Any) -> None:
-    """Refuse pairs that are known only if swapped; warn if none is known."""
+def known_positions(
+    row_index: Index, col_index: Index, rows: NDArray[Any], cols: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return positions of pairs of ids, -1 for unknown ones; refuse pairs known only if swapped, warn if none is."""
+    i, j = positions(row_index, rows), positions(col_index, cols)
     if len(i) == 0 or (i >= 0).any() or (j >= 0).any():
-        return
+        return i, j
     if (positions(row_index, cols) >= 0).any() and (positions(col_index, rows) >= 0).any():
         raise InputError(
             "none of these pairs is known, but they are if swapped: pass (row id, column id); rows are users"
@@ -151,16 +154,8 @@ def check_known(rows: Any, cols: Any, row_index: Index, col_index: Index, i: Any
     warnings.warn(
         f"none of these ids was seen in training: the model's row ids look like {example(row_index.ids)} and "
         f"its column ids like {example(col_index.ids)}, but these like {example(rows)} and {example(cols)}",
-        stacklevel=4,
+        stacklevel=3,
     )
-
-
-def known_positions(
-    row_index: Index, col_index: Index, rows: NDArray[Any], cols: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return positions of pairs of ids, -1 for unknown ones; see `check_known`."""
-    i, j = positions(row_index, rows), positions(col_index, cols)
-    check_known(rows, cols, row_index, col_index, i, j)
     return i, j
 
 

@@ -128,14 +128,10 @@ def _groups(activity: Floats, squares: Floats, weights: Floats | None) -> tuple[
     if pending.any():
         joins = len(parts) > 0 and doubling[parts[-1]].max() > 0
         parts = [*parts[:-1], parts[-1] | pending] if joins else [*parts, pending]
-    return tuple(_group(part, doubling[part], squares, weights) for part in parts)
-
-
-def _group(
-    inside: NDArray[np.bool_], doubling: NDArray[np.int64], squares: Floats, weights: Floats | None
-) -> ActivityGroup:
-    w = None if weights is None or not weights[inside].any() else weights[inside]
-    error = float(np.sqrt(np.average(squares[inside], weights=w)))
-    return ActivityGroup(
-        2.0 ** float(doubling.min()) - 1.0, 2.0 ** (float(doubling.max()) + 1.0) - 1.0, int(inside.sum()), error
-    )
+    groups = list[ActivityGroup]()
+    for inside in parts:
+        w = None if weights is None or not weights[inside].any() else weights[inside]
+        error = float(np.sqrt(np.average(squares[inside], weights=w)))
+        low, high = (2.0 ** float(x) - 1.0 for x in (doubling[inside].min(), doubling[inside].max() + 1))
+        groups.append(ActivityGroup(low, high, int(inside.sum()), error))
+    return tuple(groups)

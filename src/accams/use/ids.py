@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.ids import Index
+from accams.data.inputs import positions
 from accams.errors import InputError
 from accams.use.scoring import Positions
 
@@ -31,21 +32,16 @@ def as_ids(ids: Any) -> NDArray[Any]:
     whole = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in listed)
     if whole and listed and abs(max(listed, key=abs)) < 2**63:
         return np.array(listed, np.int64)
-    array = np.empty(len(listed), object)
-    array[:] = listed
-    return array
+    return np.fromiter(listed, dtype=object, count=len(listed))
 
 
 def known(index: Index, ids: NDArray[Any], what: str) -> Positions:
     """Return the positions of ids; raise InputError for an unknown one."""
-    try:
-        positions = index.find(ids)
-    except TypeError as error:  # unhashable: lists, dicts
-        raise InputError(f"ids must be numbers, text, dates or the like ({error})") from None
-    if (positions < 0).any():
-        wrong = np.asarray(ids, object)[int(np.argmax(positions < 0))]
+    found = positions(index, ids)
+    if (found < 0).any():
+        wrong = np.asarray(ids, object)[int(np.argmax(found < 0))]
         raise InputError(f"there is no {what} {wrong!r} in this model{_advice(index, wrong)}")
-    return positions
+    return found
 
 
 def check_number(n: Any, most: int, what: str) -> None:
