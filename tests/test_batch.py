@@ -41,13 +41,13 @@ def read(folder: Path, order: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("include_seen", [False, True])
 def test_recommend_all(path: Path, model: Any, tmp_path: Path, include_seen: bool) -> None:
-    told = list[tuple[int, int]]()
+    events = list[tuple[int, int]]()
     how: dict[str, Any] = {"include_seen": include_seen, "std": True, "rows_per_file": 8}
-    lines = recommend_all(path, tmp_path / "top", 5, told=lambda *done: told.append(done), **how)
+    lines = recommend_all(path, tmp_path / "top", 5, progress=lambda *done: events.append(done), **how)
     found = model.recommend(model.row_index_.ids, 5, exclude_seen=not include_seen, return_std=True)
     assert lines == len(found)
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    right = {(r.row, r.rank): (r.col, r.score, r.std) for r in found}
+    assert events == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    right = {(r.user, r.rank): (r.item, r.score, r.std) for r in found}
     there = {(user, rank): (item, score, std) for user, item, rank, score, std, _ in read(tmp_path / "top", "rank")}
     assert there == right
     assert duckdb.read_parquet(str(tmp_path / "top" / "*.parquet")).columns[:2] == ["user", "item"]
@@ -66,25 +66,25 @@ def test_nothing_half_written_is_left(path: Path, tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        recommend_all(path, tmp_path / "top", told=fail)
+        recommend_all(path, tmp_path / "top", progress=fail)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def test_bad_input(path: Path, tmp_path: Path, model: Any) -> None:
     (tmp_path / "there").mkdir()
-    with pytest.raises(InputError, match="there is there already: remove it, or name another"):
+    with pytest.raises(InputError, match="there exists already: remove it, or name another"):
         recommend_all(path, tmp_path / "there")
     with pytest.raises(InputError, match=r"there is no model .* on a cluster, every machine must see it"):
         recommend_all(tmp_path / "none.accams", tmp_path / "top")
     with pytest.raises(InputError, match="engine must be 'cpu' or 'ray', not 'gpu'"):
         recommend_all(path, tmp_path / "top", engine="gpu")
-    with pytest.raises(InputError, match="0 row ids and 0 column ids: pass as many of both, one at least"):
+    with pytest.raises(InputError, match="0 row ids and 0 column ids: pass equally many, at least one"):
         predict_all(path, np.array([]), np.array([]), tmp_path / "p")
     model.stencils_.save(tmp_path / "bare.accams")
-    with pytest.raises(InputError, match="has no ids"):
+    with pytest.raises(InputError, match="does not know what its users have seen"):
         recommend_all(tmp_path / "bare.accams", tmp_path / "top")
     ACCAMS(1, 2, verbose=False).fit(twins.case("missing").observations).save(tmp_path / "plain.accams")
-    with pytest.raises(InputError, match="draws"):
+    with pytest.raises(InputError, match="return_std needs a model that knows its predictive spread"):
         recommend_all(tmp_path / "plain.accams", tmp_path / "top", std=True, include_seen=True)
     assert not (tmp_path / "top.partial").exists()
 
@@ -123,27 +123,33 @@ def test_on_the_command_line(path: Path, ratings: pd.DataFrame, tmp_path: Path) 
         assert str(error) == message
 
 
-@pytest.mark.parametrize("form", ["store", "csv", "other ids"])
+@pytest.mark.parametrize("form", ["store", "csv", "other ids", "history file", "history of others"])
 def test_what_was_seen_is_in_another_file(ratings: pd.DataFrame, tmp_path: Path, form: str) -> None:
     """A model of ACCAMS does not keep it."""
     model = ACCAMS(2, 3, verbose=False).fit(ratings)
     model.save(tmp_path / "m")
-    right = [(r.row, r.rank, r.col) for r in model.recommend(model.row_index_.ids, 4)]
+    right = [(r.user, r.rank, r.item) for r in model.recommend(model.row_index_.ids, 4)]
     seen = tmp_path / "seen"
-    if form == "csv":
+    if form == "history file":
+        model.save(tmp_path / "m", history=seen)
+    elif form == "history of others":  # the same users and items at other positions, and one more user
+        more = pd.DataFrame({"user": ["a"], "item": [1], "rating": [3.0]})
+        other = ACCAMS(1, 2, verbose=False).fit(pd.concat([more, ratings[::-1]]))
+        other.save(tmp_path / "other", history=seen)
+    elif form == "csv":
         ratings[["user", "item"]].to_csv(seen, index=False)
     else:  # one more user, in front of all others, is not in the model
         more = pd.DataFrame({"user": ["a"], "item": [1], "rating": [3.0]})
         Observations.from_frame(pd.concat([ratings, more]) if form == "other ids" else ratings).to_store(seen)
-    with pytest.raises(InputError, match="does not know what its rows have observed"):
+    with pytest.raises(InputError, match="does not know what its users have seen"):
         recommend_all(tmp_path / "m", tmp_path / "none", 4)
-    recommend_all(tmp_path / "m", tmp_path / "top", 4, seen=seen, rows_per_file=7)
+    recommend_all(tmp_path / "m", tmp_path / "top", 4, history=seen, rows_per_file=7)
     there = {(user, rank, item) for user, item, rank, *_ in read(tmp_path / "top", "rank")}
     assert there == set(right)
 
 
 def test_what_was_seen_is_of_other_data(path: Path, tmp_path: Path) -> None:
     Observations.from_dense(np.eye(3) + 1.0).to_store(tmp_path / "s")
-    with pytest.raises(InputError, match="has no row or no column of this model: is it what the model was fitted to"):
-        recommend_all(path, tmp_path / "top", seen=tmp_path / "s")
+    with pytest.raises(InputError, match="has no user or no item of this model: is it the history of the same data"):
+        recommend_all(path, tmp_path / "top", history=tmp_path / "s")
     assert not (tmp_path / "top.partial").exists()

@@ -1,4 +1,4 @@
-"""Everybody's recommendations, and predictions of many pairs, as folders of Parquet files: here or on a Ray cluster."""
+"""Recommend to all users, or predict many pairs, into folders of Parquet files: locally or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from accams.model.interactions import Interactions
 
 __all__ = ["predict_all", "recommend_all"]
 
-Progress = Callable[[int, int], None]  # files that are done, of how many
+Progress = Callable[[int, int], None]  # finished files, all files
 
 
 class Task(NamedTuple):
-    """What goes into one file: the best columns of some rows, or predictions of some pairs."""
+    """One file: the number of it, and the method of `Server` with its arguments that computes the columns."""
 
     kind: str
     number: int
-    what: tuple[Any, ...]
+    arguments: tuple[Any, ...]
 
 
 def recommend_all(
@@ -40,39 +40,36 @@ def recommend_all(
     include_seen: bool = False, std: bool = False, rows_per_file: int = 20_000, engine: str = "cpu",
     progress: Progress | None = None,
 ) -> int:  # fmt: skip
-    """The best columns of every row of a saved model, as a folder of Parquet files.
+    """Write the best items of every user of a saved model, as a folder of Parquet files.
 
     Parameters
     ----------
-    model : path
-        Of a model file; on a cluster, one that every machine sees.
-    output : path
-        A folder that is not there yet; likewise.
+    model, output : path
+        Model file, and folder to create; on a cluster, every machine must see both.
     n : int
-        How many for each row.
+        Items per user.
     history : path, optional
-        What users have seen, where the model file does not tell: a history file, a table or a store; likewise.
+        Interactions, for a model file without them: a history file, a table or a store.
     include_seen : bool
-        Also what a row has observed.
+        Whether to recommend what a user has observed, too.
     std : bool
-        Also standard deviations (models with draws).
+        Add standard deviations (models with a predictive spread).
     rows_per_file : int
     engine : {"cpu", "ray"}
-        On this machine, or on the Ray cluster that this process is connected to.
+        This machine, or the Ray cluster that this process is connected to.
     progress : callable, optional
-        Called after each file with how many are done, and of how many.
+        Called after each file with the numbers of finished files and of all files.
 
     Returns
     -------
     int
-        Lines that were written: columns named as those the model was fitted to (or row and col), rank, score, rule.
+        Number of lines. Columns of ids are named as in the training data (or user and item).
     """
     rows = len(_loaded(Path(model)).row_index)
     starts = range(0, rows, rows_per_file)
     tasks = [Task("best", p, (lo, min(rows, lo + rows_per_file), n, include_seen, std)) for p, lo in enumerate(starts)]
-    return _run(
-        Path(model), Path(output), tasks, engine, progress, None if history is None else Path(history).resolve()
-    )
+    path = None if history is None else Path(history).resolve()
+    return _run(Path(model), Path(output), tasks, engine, progress, path)
 
 
 def predict_all(
@@ -80,36 +77,35 @@ def predict_all(
     names: tuple[str, str] = ("row", "col"), pairs_per_file: int = 1_000_000, engine: str = "cpu",
     progress: Progress | None = None,
 ) -> int:  # fmt: skip
-    """Predictions of pairs of row and column ids by a saved model, as a folder of Parquet files.
+    """Write predictions of pairs of user and item ids by a saved model, as a folder of Parquet files.
 
-    The other parameters are those of `recommend_all`; `names` are those of the columns with ids.
+    `names` are the columns of ids; the other parameters are those of `recommend_all`.
     """
     if len(rows) != len(cols) or not len(rows):
         both = f"{len(rows):,} row ids and {len(cols):,} column ids"
-        raise InputError(f"there are {both}: pass as many of both, one at least")
+        raise InputError(f"there are {both}: pass equally many, at least one")
     cuts = [slice(lo, lo + pairs_per_file) for lo in range(0, len(rows), pairs_per_file)]
     tasks = [Task("predicted", p, (rows[cut], cols[cut], names, std)) for p, cut in enumerate(cuts)]
     return _run(Path(model), Path(output), tasks, engine, progress)
 
 
 class Server:
-    """A model that answers tasks, one file after another."""
+    """Computes and writes one file after another."""
 
     def __init__(self, model: Path, folder: Path, seen: Path | None = None) -> None:
         self._path, self._folder, self._seen = model, folder, seen
         self._model: Model | None = None
 
     def do(self, task: Task) -> int:
-        """Write the file of a task; how many lines it has."""
+        """Write the file of a task; return its number of lines."""
         if self._model is None:
             self._model = _loaded(self._path)
             if self._seen is not None:
                 seen = interactions_in(self._seen, *self._model.indices)
                 self._model = replace(self._model, interactions=seen)
-        columns: dict[str, NDArray[Any]] = getattr(self, f"_{task.kind}")(self._model, *task.what)
+        columns: dict[str, NDArray[Any]] = getattr(self, f"_{task.kind}")(self._model, *task.arguments)
         if not self._folder.is_dir():
-            here = f"{self._folder} is not to be seen from {gethostname()}"
-            raise InputError(f"{here}: name a folder that every machine sees")
+            raise InputError(f"{gethostname()} cannot see {self._folder}: name a folder that every machine sees")
         _write(self._folder / f"part-{task.number:05}.parquet", columns)
         return len(next(iter(columns.values())))
 
@@ -127,7 +123,7 @@ class Server:
 
 
 def interactions_in(path: Path, rows: Index, cols: Index) -> Interactions:
-    """Return what users have seen by a history file, a store or a table of pairs, for these ids."""
+    """Read interactions between these ids from a history file, a store or a table of pairs."""
     if store.is_store(path):
         obs = Observations.open(path, verify=False)
         if (rows, cols) == (obs.row_index, obs.col_index):
@@ -137,7 +133,7 @@ def interactions_in(path: Path, rows: Index, cols: Index) -> Interactions:
         return read_history(path, rows, cols)
     given = read_pairs(path)
     places = rows.find(given[0]), cols.find(given[1])
-    if min(each.max() for each in places) < 0:
+    if min(x.max() for x in places) < 0:
         raise InputError(f"{path} has no user or no item of this model: is it the history of the same data?")
     return Interactions.at(places[0], places[1], len(rows))
 
@@ -145,16 +141,16 @@ def interactions_in(path: Path, rows: Index, cols: Index) -> Interactions:
 def _run(
     model: Path, output: Path, tasks: list[Task], engine: str, progress: Progress | None, seen: Path | None = None
 ) -> int:
-    """Do all tasks; the folder is there when all of them are done, or not at all."""
+    """Run all tasks; the folder gets its name when all files are complete."""
     if engine not in ("cpu", "ray"):
         raise InputError(f"engine must be 'cpu' or 'ray', not {engine!r}")
     if output.exists():
-        raise InputError(f"{output} is there already: remove it, or name another")
+        raise InputError(f"{output} exists already: remove it, or name another")
     folder = output.resolve().with_name(output.name + ".partial")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}; remove it, or name another") from None
+        raise InputError(f"{folder} cannot be created: {error.strerror}; remove it, or name another") from None
     try:
         lines = 0
         for done, written in enumerate(_answers((model.resolve(), folder, seen), tasks, engine), 1):
@@ -182,14 +178,13 @@ def _answers(server: tuple[Path, Path, Path | None], tasks: list[Task], engine: 
 
 
 def _loaded(path: Path) -> Model:
-    """Load a model that this machine must see."""
     if not path.is_file():
         raise InputError(f"there is no model {path} on {gethostname()}: on a cluster, every machine must see it")
     return load(path)
 
 
 def _write(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    """A Parquet file, whole or not at all."""
+    """Write a Parquet file, atomically."""
     import duckdb
 
     whole = path.with_name(f".{path.name}")

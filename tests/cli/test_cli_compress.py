@@ -30,7 +30,12 @@ def test_it_is_small_and_predicts_the_same(small, posterior, noisy):
 
 
 def test_other_commands_take_it(small, noisy, tmp_path):
-    assert "kind BayesianACCAMS, compressed" in done_well("info", small)
+    shapes = sorted((T.shape for T in accams.load(small).stencils.templates), key=lambda k: (k[0] * k[1], k))
+    assert len(set(shapes)) > 4
+    ends = [f"{rows} x {cols}" for rows, cols in (shapes[0], shapes[-1])]
+    shown = done_well("info", small)
+    assert "kind BayesianACCAMS, compressed" in shown
+    assert f"stencils {len(shapes)}, templates from {ends[0]} to {ends[1]}" in shown
     assert "RMSE" in done_well("evaluate", small, noisy)
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("userId,movieId\nu0,film 0\n")

@@ -163,6 +163,13 @@ def test_how_the_data_is_read(config: Path, fitted: list[Any]) -> None:
     assert (job.test, job.output, job.history, job.quiet) == (0, Path("m.accams"), Path("seen.accams"), True)
 
 
+def test_the_example_of_the_documentation(config: Path, fitted: list[Any]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "quickstart.md").read_text()
+    model = estimator_of(fitted, config, page.split("```toml")[1].split("```")[0])
+    assert model.get_params()["schedule__memory_limit"] == 8e9
+    assert (model.n_clusters, model.random_state, model.priors.effects) == ([10, (20, 5)], 1, "continuous")
+
+
 def test_the_papers_settings(config: Path, fitted: list[Any]) -> None:
     model = estimator_of(fitted, config, "paper = true\n[priors]\nalpha = 4.0\n")
     assert model.get_params() == BayesianACCAMS.paper(priors__alpha=4.0).get_params()

@@ -254,7 +254,7 @@ class EstimatorTests(InputTests):
     def test_ids_that_cannot_be_saved(self, tmp_path: Path) -> None:
         dates = pd.to_datetime(I, unit="D", origin="2020-01-01").to_numpy()
         model = self.make().fit(pd.DataFrame({"a": dates, "b": J}), VALUES)
-        with pytest.raises(InputError, match="cannot be saved: use strings or whole numbers"):
+        with pytest.raises(InputError, match="cannot be saved: use strings or integers"):
             model.save(tmp_path / "m.accams")
         assert list(tmp_path.iterdir()) == []
 

@@ -47,8 +47,10 @@ class UseTests(ReadingTests):
     def fitted(cls) -> Any:
         return cls().fit()
 
-    @pytest.fixture(params=["fitted", "loaded"])
-    def model(self, request: Any, fitted: Any, tmp_path_factory: Any) -> Any:
+    @pytest.fixture(scope="class", params=["fitted", "loaded"])
+    @classmethod
+    def model(cls, request: Any, fitted: Any, tmp_path_factory: Any) -> Any:
+        """A model that is only read, so that what it derives (as to explain) is derived once."""
         if request.param == "fitted":
             return fitted
         path = tmp_path_factory.mktemp("models") / "m.accams"

@@ -100,7 +100,7 @@ def test_ids_take_little_room() -> None:
 def test_ids_that_cannot_be_saved(ids: list[Any]) -> None:
     objects = np.empty(len(ids), dtype=object)
     objects[:] = ids
-    with pytest.raises(InputError, match="cannot be saved: use strings or whole numbers as ids"):
+    with pytest.raises(InputError, match="cannot be saved: use strings or integers as ids"):
         pack_ids(Index(objects))
 
 

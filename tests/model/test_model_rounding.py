@@ -112,7 +112,7 @@ def test_entries_too_large_for_16_bits():
 
 @pytest.mark.parametrize("step", [0.1, 0.3, -0.5, 0.0, float("nan"), float("inf")])
 def test_steps_that_do_not_fit(step):
-    with pytest.raises(InputError, match="not whole multiples"):
+    with pytest.raises(InputError, match="not integer multiples"):
         Stencil(np.array([[0.5, 1.25]]), np.zeros(1, int), np.zeros(1, int), step)
 
 

@@ -142,7 +142,7 @@ def test_append_and_truncate_leave_the_old_one_alone():
         ([[1.0, 2.0]], [0, 1], [0], "row_labels must lie between 0 and 0"),
         ([[1.0, 2.0]], [0], [0, 2], "col_labels must lie between 0 and 1"),
         ([[1.0]], [-1], [0], "row_labels must lie between"),
-        ([[1.0]], [0.0], [0], "row_labels must be a vector of whole numbers"),
+        ([[1.0]], [0.0], [0], "row_labels must be a vector of integers"),
         ([[1.0]], [[0]], [0], "row_labels must be a vector"),
         ([[1.0]], [False], [0], "row_labels must be a vector"),
     ],

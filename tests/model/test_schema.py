@@ -197,12 +197,10 @@ def test_fields_of_the_right_kind_with_any_value(copied, part, field):
         with little_memory(), np.errstate(all="ignore"):
             try:
                 loaded = accams.load(path)
-            except accams.ModelFileError as error:
-                refusal: str | None = str(error)
+            except accams.ModelFileError:
+                refused(path, read=accams.load)
             else:
-                refusal = None
                 assert predictions(loaded).ndim == 1
-        assert refusal is None or str(path) in refusal
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from accams import ACCAMS, BayesianACCAMS
+from accams import ACCAMS, BayesianACCAMS, Model
 from accams.data.planted import planted_stencils
 
 KINDS = ("bayesian", "accams", "small")
@@ -26,14 +25,14 @@ def data() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @cache
-def model(kind: str) -> Any:
+def model(kind: str) -> Model:
     """A fitted model."""
     train, _ = data()
     pairs, ratings = train[["userId", "movieId"]], train["rating"]
     if kind == "bayesian":
         made = BayesianACCAMS(n_stencils=6, n_clusters=4, n_chains=2, n_sweeps=30, noise=0.4, early_stopping=True)
-        return made.fit(pairs, ratings)
-    fitted = ACCAMS(n_stencils=8, n_clusters=5).fit(pairs, ratings)
+        return made.fit(pairs, ratings).model_
+    fitted = ACCAMS(n_stencils=8, n_clusters=5).fit(pairs, ratings).model_
     return fitted if kind == "accams" else fitted.compress(2500)
 
 

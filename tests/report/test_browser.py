@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(browser() is None, reason="no Chromium or Chrome
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_empty_or_overlapping(kind: str, width: int, dark: bool, tmp_path: Path) -> None:
     one = model(kind)
-    quality = None if kind == "accams" else one.quality(data()[1])
-    report.write(one, tmp_path / "report.html", titles=titles(), quality=quality)
+    evaluation = None if kind == "accams" else one.evaluate(data()[1])
+    report.write(one, tmp_path / "report.html", titles=titles(), evaluation=evaluation)
     found = look(tmp_path / "report.html", width, dark, tmp_path)
     assert found["wrong"] == []
     assert found["width"] == width

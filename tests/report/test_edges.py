@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import accams
-from accams import ACCAMS, BayesianACCAMS, Observations
+from accams import ACCAMS, BayesianACCAMS, Observations, Priors, Schedule
 from accams.report import figures
 
 RANDOM = np.random.default_rng(0)
@@ -36,8 +36,8 @@ MODELS: dict[str, Any] = {
     "one chain": lambda: bayes().fit(MATRIX),
     "one sweep": lambda: bayes(n_sweeps=1, n_chains=2).fit(MATRIX),
     "no clusters": lambda: bayes(n_clusters=1).fit(MATRIX),
-    "backfitted": lambda: bayes(schedule="backfit").fit(MATRIX),
-    "effects": lambda: bayes(effects="continuous").fit(MATRIX),
+    "backfitted": lambda: bayes(schedule=Schedule(backfit=3)).fit(MATRIX),
+    "effects": lambda: bayes(priors=Priors(effects="continuous")).fit(MATRIX),
     "few": lambda: ACCAMS(n_stencils=1, n_clusters=2).fit(MATRIX[:3, :2]),
     "one row": lambda: ACCAMS(n_stencils=1, n_clusters=2).fit(MATRIX[:1]),
     "tiny values": lambda: ACCAMS(n_stencils=2, n_clusters=2).fit(1e-4 * MATRIX),
@@ -72,16 +72,16 @@ def test_a_file_without_ids(tmp_path: Path) -> None:
 def test_numbers_are_shown_at_their_scale() -> None:
     held = 1e-4 * RANDOM.normal(size=(12, 9)) + 3e-4
     model = MODELS["tiny values"]()
-    text = accams.report.page.html(accams.report.gather(model, quality=model.quality(held)), "m", "")
+    text = accams.report.page.html(accams.report.gather(model, evaluation=model.evaluate(held)), "m", "")
     assert "off by 0.000 " not in text
     assert "that is no worse than the model" in text
 
 
 def test_what_the_model_does_not_know_is_told() -> None:
     model = MODELS["few"]()
-    found = model.quality([(0, 0), (7, 0), (8, 1)], [1.0, 2.0, 3.0])
+    found = model.evaluate([(0, 0), (7, 0), (8, 1)], [1.0, 2.0, 3.0])
     assert found.new == pytest.approx((2 / 3, 0.0))
-    text = accams.report.page.html(accams.report.gather(model, quality=found), "m", "")
+    text = accams.report.page.html(accams.report.gather(model, evaluation=found), "m", "")
     assert "67 % of them are of users that the model does not know" in text
 
 

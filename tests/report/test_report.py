@@ -6,6 +6,7 @@ import builtins
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from typer.testing import CliRunner
 import accams
 from accams import ACCAMS, InputError, report
 from accams.cli.main import app
-from accams.estimators import quality
-from accams.estimators.quality import Quality
 from accams.report import figures, plots
+from accams.use import evaluation
+from accams.use.evaluation import Evaluation
 
 
 def command(*words: object) -> Any:
@@ -31,17 +32,19 @@ def command(*words: object) -> Any:
 @pytest.fixture(scope="module", params=KINDS)
 def facts(request: pytest.FixtureRequest) -> report.Facts:
     one = model(request.param)
-    return report.gather(one, titles(), one.quality(data()[1]), size=12345)
+    return report.gather(one, titles(), one.evaluate(data()[1]), size=12345)
 
 
-def test_facts_are_those_of_the_model(facts: report.Facts) -> None:
-    one = model({"BayesianACCAMS": "bayesian", "ACCAMS": "accams", "StencilModel": "small"}[facts.kind])
-    assert facts.shape == one.stencils_.shape
+def test_facts_are_those_of_the_model(facts: report.Facts, request: pytest.FixtureRequest) -> None:
+    kind = request.node.callspec.params["facts"]
+    one = model(kind)
+    assert facts.kind == ("BayesianACCAMS" if kind == "bayesian" else "ACCAMS")
+    assert facts.shape == one.stencils.shape
     assert facts.sides == ("users", "movies")
-    assert facts.n_stencils == len(one.stencils_)
+    assert facts.n_stencils == len(one.stencils)
     assert facts.weights[0].bytes == 12345
-    assert (facts.n_draws is None) == (facts.kind != "BayesianACCAMS")
-    assert (facts.course is None) == (facts.kind == "StencilModel")
+    assert (facts.n_draws is None) == (kind != "bayesian")
+    assert (facts.course is None) == (kind == "small")
     for picture in facts.pictures:
         assert picture.table.shape == (len(picture.row_sizes), len(picture.col_sizes))
         assert picture.table.shape[0] <= 6
@@ -56,58 +59,58 @@ def test_facts_are_those_of_the_model(facts: report.Facts) -> None:
 def test_a_picture_is_the_mean_over_its_blocks() -> None:
     one = model("accams")
     [picture, *_] = report.gather(one).pictures
-    stencil = one.stencils_.stencils[picture.stencil]
+    stencil = one.stencils.stencils[picture.stencil]
     whole = stencil.template[stencil.row_labels][:, stencil.col_labels].mean()
-    shares = np.outer(picture.row_sizes, picture.col_sizes) / np.prod(one.stencils_.shape)
+    shares = np.outer(picture.row_sizes, picture.col_sizes) / np.prod(one.stencils.shape)
     assert np.sum(picture.table * shares) == pytest.approx(whole, rel=1e-5)
 
 
-def quality_twin(one: Any, held: pd.DataFrame) -> tuple[float, NDArray[np.bool_]]:
+def evaluation_twin(one: Any, held: pd.DataFrame) -> tuple[float, NDArray[np.bool_]]:
     mean, ends = one.predict(held[["userId", "movieId"]], quantiles=[0.05, 0.95])
     y = held["rating"].to_numpy()
     return float(np.sqrt(np.mean((mean - y) ** 2))), (ends[:, 0] <= y) & (y <= ends[:, 1])
 
 
-def test_quality_is_what_predictions_say() -> None:
+def test_evaluation_is_what_predictions_say() -> None:
     one, (_, held) = model("bayesian"), data()
-    found = one.quality(held[["userId", "movieId"]], held["rating"])
-    error, inside = quality_twin(one, held)
+    found = one.evaluate(held[["userId", "movieId"]], held["rating"])
+    error, inside = evaluation_twin(one, held)
     assert found.rmse == pytest.approx(error)
     assert found.covered(0.9) == pytest.approx(inside.mean())
     assert found.n == len(held) == sum(group.n for group in found.by_row) == sum(group.n for group in found.by_col)
     squares = sum(group.n * group.rmse**2 for group in found.by_col)
     assert squares / found.n == pytest.approx(found.rmse**2)
-    counts = one.activity_[1][one.col_index_.positions(held["movieId"].to_numpy())]
+    counts = one.activity[1][one.col_index.positions(held["movieId"].to_numpy())]
     for group in found.by_col:
         assert np.sum((counts >= group.low) & (counts < group.high)) == group.n
 
 
-def test_quality_of_what_was_never_seen() -> None:
+def test_evaluation_of_what_was_never_seen() -> None:
     one = model("accams")
-    found = one.quality(pd.DataFrame({"userId": [990, 0], "movieId": [2, 991], "rating": [3.0, 4.0]}))
+    found = one.evaluate(pd.DataFrame({"userId": [990, 0], "movieId": [2, 991], "rating": [3.0, 4.0]}))
     assert found.n == 2
     assert found.coverage == ()
     assert {group.low for group in found.by_row} >= {0.0}
-    assert one.quality([[0, 1]], [3.0], [2.0]).rmse == pytest.approx(abs(one.predict([[0, 1]])[0] - 3.0))
+    assert one.evaluate([[0, 1]], [3.0], [2.0]).rmse == pytest.approx(abs(one.predict([[0, 1]])[0] - 3.0))
 
 
-def test_quality_counts_weights() -> None:
+def test_evaluation_counts_weights() -> None:
     held = data()[1]
     pairs, y = held[["userId", "movieId"]].to_numpy(), held["rating"].to_numpy()
     weights = np.where(np.arange(len(y)) < 50, 1.0, 0.0)
-    heavy = model("small").quality(pairs, y, weights)
-    assert heavy.rmse == pytest.approx(model("small").quality(pairs[:50], y[:50]).rmse)
+    heavy = model("small").evaluate(pairs, y, weights)
+    assert heavy.rmse == pytest.approx(model("small").evaluate(pairs[:50], y[:50]).rmse)
 
 
-def test_quality_needs_observations() -> None:
+def test_evaluation_needs_observations() -> None:
     with pytest.raises(InputError, match="there are no pairs"):
-        model("accams").quality(np.zeros((0, 2)), [])
+        model("accams").evaluate(np.zeros((0, 2)), [])
 
 
 def test_groups_are_by_how_many_observations_there_were() -> None:
     pairs = [(row, col) for row, n in enumerate([1, 3, 15, 31]) for col in range(n)]
     one = ACCAMS(n_stencils=1, n_clusters=2).fit(pairs, [1.0 + (i + j) % 3 for i, j in pairs])
-    found = one.quality([(-1, 0), (0, 20), (1, 20), (2, 20), (3, 20)], [2.0] * 5)
+    found = one.evaluate([(-1, 0), (0, 20), (1, 20), (2, 20), (3, 20)], [2.0] * 5)
     assert [(group.low, group.high) for group in found.by_row] == [(0, 1), (1, 3), (3, 7), (15, 31), (31, 63)]
     assert [group.n for group in found.by_row] == [1] * 5
     assert found.new == (0.2, 0.0)
@@ -115,37 +118,73 @@ def test_groups_are_by_how_many_observations_there_were() -> None:
 
 def test_small_groups_join_their_neighbours() -> None:
     activity = np.array([1.0] + [4.0] * 2 + [16.0] * 500 + [256.0])
-    found = quality._groups(activity, np.ones(len(activity)), None)
+    found = evaluation._groups(activity, np.ones(len(activity)), None)
     assert [(group.low, group.high, group.n) for group in found] == [(0, 1, 1), (3, 511, 503)]
 
 
-def test_quality_takes_repeated_pairs_and_weighs_coverage() -> None:
+def test_evaluation_takes_repeated_pairs_and_weighs_coverage() -> None:
     one, held = model("bayesian"), data()[1].iloc[:40]
     pairs, y = held[["userId", "movieId"]].to_numpy(), held["rating"].to_numpy()
-    twice = one.quality(np.concatenate([pairs, pairs[:10]]), np.append(y, y[:10]))
-    heavy = one.quality(pairs, y, np.where(np.arange(40) < 10, 2.0, 1.0))
+    twice = one.evaluate(np.concatenate([pairs, pairs[:10]]), np.append(y, y[:10]))
+    heavy = one.evaluate(pairs, y, np.where(np.arange(40) < 10, 2.0, 1.0))
     assert twice.n == 50
     assert heavy.rmse == pytest.approx(twice.rmse)
     np.testing.assert_allclose(heavy.coverage, twice.coverage)
 
 
-def test_another_fit_forgets_the_quality() -> None:
+def test_a_changed_model_forgets_its_evaluation() -> None:
     train, held = data()
     one = ACCAMS(n_stencils=1, n_clusters=2).fit(train[["userId", "movieId"]], train["rating"])
-    one.quality_ = one.quality(held)
-    assert not hasattr(one.update(train[train["userId"] == 3]), "quality_")
+    measured = replace(one.model_, evaluation=one.evaluate(held))
+    assert one.model_.evaluation is None
+    assert measured.evaluation is not None
+    assert measured.update(train[train["userId"] == 3]).evaluation is None
+    assert measured.compress(3000).evaluation is None
+    assert measured.refine(held).evaluation is None
+    one.model_ = measured
+    assert one.quality_ == measured.evaluation
     assert not hasattr(one.fit(held), "quality_")
 
 
-def test_quality_is_saved(tmp_path: Path) -> None:
+def test_an_evaluation_is_saved(tmp_path: Path) -> None:
     train, held = data()
     one = ACCAMS(n_stencils=2, n_clusters=2).fit(train[["userId", "movieId"]], train["rating"])
-    one.quality_ = one.quality(held)
-    one.save(tmp_path / "m.accams")
+    measured = replace(one.model_, evaluation=one.evaluate(held))
+    measured.save(tmp_path / "m.accams")
     loaded = accams.load(tmp_path / "m.accams")
-    assert isinstance(loaded.quality_, Quality)
-    assert loaded.quality_ == one.quality_
-    assert report.gather(loaded).quality == one.quality_
+    assert isinstance(loaded.evaluation, Evaluation)
+    assert loaded.evaluation == measured.evaluation
+    assert report.gather(loaded).evaluation == measured.evaluation
+
+
+def test_former_names_of_evaluations() -> None:
+    one, held = model("accams"), data()[1]
+    with pytest.warns(FutureWarning, match="use .*evaluate"):
+        assert one.quality(held) == one.evaluate(held)
+    with pytest.warns(FutureWarning, match="use .*evaluation"):
+        assert one.quality_ is one.evaluation
+
+
+def test_a_fitted_estimator_is_reported_as_its_model(tmp_path: Path) -> None:
+    train, held = data()
+    one = ACCAMS(n_stencils=2, n_clusters=2).fit(train[["userId", "movieId"]], train["rating"])
+    of_estimator, of_model = (
+        report.page.html(report.gather(each, titles(), one.evaluate(held)), "m", "") for each in (one, one.model_)
+    )
+    assert of_estimator == of_model
+    report.write(one, tmp_path / "one.html")
+    one.report(tmp_path / "other.html")
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "other.html").read_bytes()
+
+
+def test_intervals_of_a_compressed_model_are_reported() -> None:
+    small, held = model("bayesian").compress(6000), data()[1]
+    measured = small.evaluate(held)
+    assert len(measured.coverage) == 6
+    error, inside = evaluation_twin(small, held)
+    assert measured.rmse == pytest.approx(error)
+    assert measured.covered(0.9) == pytest.approx(inside.mean())
+    assert report.gather(small, evaluation=measured).evaluation == measured
 
 
 def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
@@ -249,7 +288,7 @@ class TestCommand:
             ((saved / "films.accams", "-o", tmp_path / "no" / "r.html"), "there is no folder"),
             ((saved / "films.accams", "--test", saved / "test.csv", "-o", saved / "test.csv"), "is what is to be read"),
             ((tmp_path / "none.accams",), "there is no"),
-            ((saved / "films.accams", "--titles", saved / "test.csv"), "no column of names"),
+            ((saved / "films.accams", "--titles", saved / "test.csv"), "has no text column beside the ids"),
         ):
             answer = command("report", *words)
             assert answer.exit_code != 0
@@ -259,4 +298,4 @@ class TestCommand:
     def test_a_fit_remembers_what_it_held_out(self, saved: Path, tmp_path: Path) -> None:
         answer = command("fit", saved / "test.csv", "-o", tmp_path / "m.accams", "--model", "accams", "--stencils", 2)
         assert answer.exit_code == 0, answer.output
-        assert accams.load(tmp_path / "m.accams").quality_.n > 0
+        assert accams.load(tmp_path / "m.accams").evaluation.n > 0

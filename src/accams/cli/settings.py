@@ -41,7 +41,7 @@ class Option:
     @property
     def basic(self) -> bool:
         """Whether ``--help`` shows it."""
-        return any(each.metadata["basic"] for _, each in self.parameters.values())
+        return any(each.metadata["brief"] for _, each in self.parameters.values())
 
     @property
     def kinds(self) -> dict[str, Kind]:

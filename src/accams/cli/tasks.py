@@ -23,9 +23,11 @@ from accams.fitted.loading import load
 from accams.fitted.model import Model
 from accams.model.container import write_atomically
 from accams.model.size import bytes_text, factor_bits
+from accams.model.stencils import StencilSum
 
 out = Console()
 CELLS = 2000  # at which a model is compared with a smaller one
+MOST_SHAPES = 4  # of templates that are listed
 
 
 def evaluate_file(model_path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
@@ -116,8 +118,7 @@ def show_info(model_path: Path) -> None:
     compressed = ", compressed" if model.info.estimator and not model.info.training else ""
     table.add_row("kind", (model.info.estimator or "StencilSum") + compressed)
     table.add_row("shape", f"{m:,} rows x {n:,} columns")
-    shapes = sorted({f"{T.shape[0]} x {T.shape[1]}" for T in stencils.templates})
-    table.add_row("stencils", f"{len(stencils)}, templates {', '.join(shapes) or '-'}")
+    table.add_row("stencils", f"{len(stencils)}, templates {_shapes(stencils)}")
     table.add_row("offset", f"{stencils.offset:.6g}")
     if model.posterior is not None:
         posterior_rows(table, model)
@@ -158,6 +159,13 @@ def _fitted_rows(table: Table, model: Model) -> None:
     table.add_row("column ids", _examples(model.items))
     changed = changed_parameters(model.info)
     table.add_row("parameters", ", ".join(f"{name}={x!r}" for name, x in changed.items()) or "defaults")
+
+
+def _shapes(stencils: StencilSum) -> str:
+    """Return the shapes of templates; of many, the smallest and the largest."""
+    by_size = sorted({T.shape for T in stencils.templates}, key=lambda shape: (shape[0] * shape[1], shape))
+    texts = [f"{rows} x {cols}" for rows, cols in by_size]
+    return f"from {texts[0]} to {texts[-1]}" if len(texts) > MOST_SHAPES else ", ".join(texts) or "-"
 
 
 def _examples(ids: Any) -> str:

@@ -1,4 +1,4 @@
-"""What users pass to `fit` and `predict`, turned into observations and ids."""
+"""Convert the input of `fit` and `predict` to observations and ids."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ INT64 = np.iinfo(np.int64)
 
 
 def observations_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = None) -> Observations:
-    """Observations from whatever `fit` was given.
+    """Return observations from any input of `fit`.
 
-    Observations; with `y`, pairs of ids and their values; without, a DataFrame of observations or of cells, a
+    That is Observations; with `y`, pairs of ids and their values; without, a DataFrame of observations or of cells, a
     scipy sparse matrix (unstored is missing) or an array (NaN is missing).
     """
     if isinstance(X, Observations):
@@ -52,9 +52,9 @@ def observations_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = Non
 
 
 def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Row ids and column ids from an n x 2 array, a list of pairs, a DataFrame or Observations.
+    """Return row ids and column ids from an n x 2 array, a list of pairs, a DataFrame or Observations.
 
-    `names` are the columns that held them when the model was fitted, if that was a DataFrame.
+    `names` are the columns of a DataFrame that held them when the model was fitted, if any.
     """
     if isinstance(pairs, Observations):
         rows, cols, _ = pairs.coo()
@@ -71,18 +71,21 @@ def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[An
     if array.ndim == 1 and array.size == 2 and not isinstance(pairs, np.ndarray):
         return _column([pairs[0]]), _column([pairs[1]])
     if array.dtype.kind == "c":
-        raise InputError("Complex data not supported: ids are whole numbers, text or dates")
+        raise InputError("Complex data not supported: ids are integers, text or dates")
     if array.ndim != 2:
         raise InputError(
             f"Expected 2D array of pairs (n x 2: row id, column id), got {_dimensions(array)} instead. "
             "Reshape your data if it is a single pair: [[row, column]]"
         )
-    _check_two(array.shape)
+    n, shape = array.shape[1], f"(shape={array.shape})"
+    if n != 2:
+        what = f"{n} {shape}" if n > 2 else f"{n} feature(s) {shape} while a minimum of 2 is required"  # scikit-learn's
+        raise InputError(f"pairs must have two columns (row id, column id), but X has {what}; {MATRIX_HINT}")
     return array[:, 0], array[:, 1]
 
 
 def pair_columns(columns: Sequence[Any], names: Sequence[Any] | None = None) -> tuple[Any, Any]:
-    """Which columns hold row ids and column ids: those called `names`, or as is usual, or the only two."""
+    """Return the columns of row ids and column ids: `names`, those with usual names, or the only two."""
     if names is not None and all(name in columns for name in names):
         return names[0], names[1]
     if recognised(columns):
@@ -97,7 +100,7 @@ def pair_columns(columns: Sequence[Any], names: Sequence[Any] | None = None) -> 
 
 
 def pair_names(X: Any, y: ArrayLike | None) -> NDArray[Any] | None:
-    """The columns with row ids and column ids, where X is a table of pairs or of observations."""
+    """Return the columns of row ids and column ids, where X is a table of pairs or of observations."""
     if not is_frame(X):
         return None
     columns = as_table(X).columns
@@ -108,7 +111,7 @@ def pair_names(X: Any, y: ArrayLike | None) -> NDArray[Any] | None:
 
 
 def values_of(raw: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
-    """`raw` as one column of `size` numbers."""
+    """Return `raw` as one column of `size` numbers."""
     array = np.asarray(raw)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -120,7 +123,7 @@ def values_of(raw: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
 
 
 def weights_of(raw: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
-    """One weight per pair, or None."""
+    """Return one weight per pair, or None."""
     if raw is None:
         return None
     weights = values_of(raw, "sample_weight", size)
@@ -132,15 +135,18 @@ def weights_of(raw: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
 
 
 def positions(index: Index, raw: NDArray[Any]) -> NDArray[np.int64]:
-    """The position of each id, -1 where it is not known."""
+    """Return the position of each id; -1 for an unknown one."""
     with _usable_ids():
         return index.find(raw)
 
 
-def check_known(rows: Any, cols: Any, row_index: Index, col_index: Index, i: Any, j: Any) -> None:
-    """Refuse pairs that are surely not meant: nothing known as given, but known if swapped."""
+def known_positions(
+    row_index: Index, col_index: Index, rows: NDArray[Any], cols: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return positions of pairs of ids, -1 for unknown ones; refuse pairs known only if swapped, warn if none is."""
+    i, j = positions(row_index, rows), positions(col_index, cols)
     if len(i) == 0 or (i >= 0).any() or (j >= 0).any():
-        return
+        return i, j
     if (positions(row_index, cols) >= 0).any() and (positions(col_index, rows) >= 0).any():
         raise InputError(
             "none of these pairs is known, but they are if swapped: pass (row id, column id); rows are users"
@@ -148,16 +154,8 @@ def check_known(rows: Any, cols: Any, row_index: Index, col_index: Index, i: Any
     warnings.warn(
         f"none of these ids was seen in training: the model's row ids look like {example(row_index.ids)} and "
         f"its column ids like {example(col_index.ids)}, but these like {example(rows)} and {example(cols)}",
-        stacklevel=4,
+        stacklevel=3,
     )
-
-
-def known_positions(
-    row_index: Index, col_index: Index, rows: NDArray[Any], cols: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of pairs of ids, -1 for those never seen; refuses pairs none of which can be known."""
-    i, j = positions(row_index, rows), positions(col_index, cols)
-    check_known(rows, cols, row_index, col_index, i, j)
     return i, j
 
 
@@ -217,33 +215,19 @@ def _array(X: Any) -> NDArray[Any]:
         raise InputError("Expected 2D array, but the rows are not equally long") from None
 
 
-def _check_two(shape: tuple[int, ...]) -> None:
-    if shape[1] < 2:  # scikit-learn's words
-        what = f"{shape[1]} feature(s) (shape={shape}) while a minimum of 2 is required"
-    elif shape[1] > 2:
-        what = f"{shape[1]} (shape={shape})"
-    else:
-        return
-    raise InputError(f"pairs must have two columns (row id, column id), but X has {what}; {MATRIX_HINT}")
-
-
 def _dimensions(array: NDArray[Any]) -> str:
     return f"{array.ndim}D array" if array.ndim else "scalar array"
 
 
 def _column(items: list[Any]) -> NDArray[Any]:
-    """Ids as an array, unless NumPy would change them or take them apart."""
+    """Return ids as an array; of objects where NumPy would change them or take them apart."""
 
     def plain(x: Any) -> bool:
         return isinstance(x, (float, np.number)) or (isinstance(x, int) and abs(x) <= INT64.max)
 
-    return np.asarray(items) if all(plain(x) for x in items) else _objects(items)
-
-
-def _objects(items: list[Any]) -> NDArray[Any]:
-    return np.fromiter(items, dtype=object, count=len(items))
+    return np.asarray(items) if all(map(plain, items)) else np.fromiter(items, dtype=object, count=len(items))
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a scipy sparse matrix, or as good as one."""
+    """Whether X is a scipy sparse matrix, or works like one."""
     return hasattr(X, "tocoo") and hasattr(X, "shape")

@@ -145,7 +145,7 @@ def _is_calibrated(settings: BayesianSettings, observations: Observations, n_ste
     if settings.noise == "calibrated" and not possible:
         why = "blanks are observed zeros" if observations.blank_weight is not None else "there are too few observations"
         warnings.warn(f"the noise cannot be calibrated, since {why}: it is sampled", stacklevel=4)
-    return possible and observations.nnz < PER_LABEL * labels
+    return possible and (settings.noise == "calibrated" or observations.nnz < PER_LABEL * labels)
 
 
 def _run_plan(settings: BayesianSettings, schedule: Schedule, nnz: int, n_stencils: int) -> RunPlan:

@@ -51,7 +51,7 @@ def distilled(
         if kept is not None:
             return kept
     with ProgressBar(verbose, "distilling") as bar:
-        if sum(one.shape) * sum(len(each.starts) for each in sums) > LARGE:
+        if sum(one.shape) * sum(len(codes.starts) for codes in sums) > LARGE:
             bar.begin()
         target = target_of(sums, max_bytes, *both, seed, threads)
         unseen = one.unseen_rows, one.unseen_cols
@@ -76,50 +76,50 @@ def chosen_weights(weights: Any, activity: Activity) -> Any:
 
 
 def fits_as_it_is(model: StencilSum, max_bytes: int) -> StencilSum | None:
-    """A model that needs no distilling: itself, or with its templates rounded, which costs next to no accuracy."""
+    """Return the model itself, or with rounded templates (next to no loss), if that fits; else None."""
     for to in ("float32", "float16", "int8"):
         try:
-            found = model if to == "float32" else model.rounded(to)
+            rounded = model if to == "float32" else model.rounded(to)
         except InputError:  # numbers too large for it
             continue
-        if len(file.to_bytes(found)) <= max_bytes:
-            return found
+        if len(file.to_bytes(rounded)) <= max_bytes:
+            return rounded
     return None
 
 
 def target_of(
     sums: list[Codes], max_bytes: int, row_weights: Floats, col_weights: Floats, seed: int, threads: Threads
 ) -> Target:
-    """The mean of these sums, by as many singular vectors as there can be room for."""
+    """Return the mean of these sums, by `rank_for` singular vectors."""
     m, n = len(row_weights), len(col_weights)
     rank = rank_for(max_bytes, (m, n))
-    stencils = max(1.0, float(np.mean([len(each.starts) for each in sums])))
+    stencils = max(1.0, float(np.mean([len(codes.starts) for codes in sums])))
     draws = int(max(1, min(len(sums), WORK / (4.0 * rank * (m + n) * stencils))))
     keep = np.unique(np.linspace(0, len(sums) - 1, draws).round().astype(int))
     return of_mean([sums[p] for p in keep], row_weights, col_weights, rank, seed, threads)
 
 
 def rank_for(max_bytes: int, shape: tuple[int, int]) -> int:
-    """As many singular vectors as there can be room for, and some more."""
+    """Return the number of singular vectors that `max_bytes` have room for, and some more."""
     room = 8.0 * max_bytes / (BITS_PER_VECTOR * sum(shape))
     return min(int(np.clip(room, 1, MOST_VECTORS - MORE_VECTORS)) + MORE_VECTORS, *shape)
 
 
 def checked_weights(weights: Any, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """ "uniform", or two arrays of the right lengths."""
+    """Return weights of rows and of columns."""
     if isinstance(weights, str) and weights == "uniform":
         return np.ones(shape[0]), np.ones(shape[1])
     if not isinstance(weights, (tuple, list)) or len(weights) != 2:
         raise InputError(f"weights must be 'activity', 'uniform' or a pair of arrays, not {weights!r}")
-    found = np.asarray(weights[0], np.float64), np.asarray(weights[1], np.float64)
-    for name, each, size in zip(("row", "column"), found, shape, strict=True):
-        if each.shape != (size,) or not (np.isfinite(each) & (each > 0)).all():
+    both = np.asarray(weights[0], np.float64), np.asarray(weights[1], np.float64)
+    for name, x, size in zip(("row", "column"), both, shape, strict=True):
+        if x.shape != (size,) or not (np.isfinite(x) & (x > 0)).all():
             raise InputError(f"{name} weights must be {size:,} numbers above 0")
-    return found
+    return both
 
 
 def activity(counts: NDArray[np.int64]) -> Floats:
-    """How active rows (columns) with so many observations are, to the nearest half of a doubling (few bits on disk).
+    """Return the activity of rows (columns): observations plus one, to half a doubling (few bits on disk).
 
     Examples
     --------

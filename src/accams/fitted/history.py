@@ -1,4 +1,4 @@
-"""Pack what a fit reported, step by step, into tensors of a model file."""
+"""Pack the history of a fit into tensors of a model file."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Tensors = dict[str, NDArray[Any]]
 def pack_history(history: Sequence[Step] | Sequence[Sweep]) -> tuple[list[str], Tensors]:
     """Return the names of the recorded quantities, and all of them as two arrays."""
     names = _names(type(history[0]))
-    table = [[_number(getattr(each, name)) for name in names] for each in history]
-    visits = [each.visit if isinstance(each, Step) else each.visits for each in history]
-    return names, {"history": _narrow(np.array(table, np.float64)), "visits": _narrow(np.array(visits, np.float64))}
+    table = np.array([[getattr(x, name) for name in names] for x in history], np.float64)  # None becomes NaN
+    visits = np.array([x.visit if isinstance(x, Step) else x.visits for x in history], np.float64)
+    return names, {"history": _narrow(table), "visits": _narrow(visits)}
 
 
 def unpack_history(names: list[str], tensors: Tensors, n_stencils: int) -> list[Step] | list[Sweep]:
-    """Undo `pack_history` for a model of so many stencils; raise ValueError for what no fit can have recorded."""
+    """Undo `pack_history` for a model of `n_stencils`; raise ValueError for an invalid history."""
     table, visits = tensors["history"], tensors["visits"]
     kind: type[Step] | type[Sweep] = Step if "stencil" in names else Sweep
     right = visits.ndim == (2 if kind is Step else 3) and visits.shape[-1] == len(Visit._fields)
@@ -59,17 +59,13 @@ def _check_steps(steps: list[Step], n_stencils: int) -> None:
 
 
 def _names(kind: type[Step] | type[Sweep]) -> list[str]:
-    return [each.name for each in fields(kind) if each.name not in APART]
+    return [field.name for field in fields(kind) if field.name not in APART]
 
 
 def _narrow(x: NDArray[np.float64]) -> NDArray[Any]:
-    """Return single precision, which is enough, unless numbers are too large for it."""
-    there = np.abs(x[np.isfinite(x)])
-    return x.astype(np.float32) if not there.size or there.max() < np.finfo(np.float32).max else x
-
-
-def _number(x: float | None) -> float:
-    return np.nan if x is None else x
+    """Convert to single precision, which is enough, unless numbers are too large for it."""
+    largest = np.abs(x[np.isfinite(x)]).max(initial=0.0)
+    return x.astype(np.float32) if largest < np.finfo(np.float32).max else x
 
 
 def _read(name: str, x: float) -> float | int | None:

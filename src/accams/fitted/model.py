@@ -203,7 +203,8 @@ class Model(FormerNames, PredictingParts):
     def forget(self, user: Any) -> Self:
         """Take a user out of the model, in place: id, labels, noise and interactions.
 
-        Templates, which average over many users, stay as they are; predictions for others do not change.
+        Templates, which average over many users, stay as they are, and so do the predictions for all other users; that
+        of an unknown user, which is the average over all, changes a little.
 
         Parameters
         ----------

@@ -10,22 +10,21 @@ from accams.fit.run import Sweep
 from accams.fit.search import Round
 
 PATIENCE = 2.0  # seconds before a bar is worth showing
-MANY = 5_000_000  # entries with which everything takes longer
+MANY = 5_000_000  # entries for which the bar is shown at once
 
 
 class ProgressBar:
-    """Shows stencil, error and time left on the terminal (standard error).
+    """Shows progress, error and remaining time on standard error.
 
     Parameters
     ----------
     show : bool or "auto"
-        "auto" shows it on a terminal or in a notebook, only for fits of more than two seconds, and wipes it
-        in the end. True leaves the finished bar, which is all that is written where standard error is not a
-        terminal.
+        "auto" shows it on a terminal or in a notebook, only for fits of more than two seconds, and removes it at the
+        end. True leaves the finished bar, which is all that is written where standard error is not a terminal.
     what : str
-        The first word of the line.
+        First word of the line.
     entries : int
-        Of the data; with many, it is shown from the beginning, since the first step will take its time.
+        Entries of the data; with many, the bar is shown at once, since the first step takes long.
     """
 
     def __init__(self, show: bool | str = "auto", what: str = "fitting", entries: int = 0) -> None:
@@ -46,23 +45,23 @@ class ProgressBar:
             self._bar.stop()
 
     def update(self, step: Step, n_sweeps: int) -> None:
-        """Show what has been reached, after a stencil of ACCAMS."""
+        """Show the state after a stencil of ACCAMS."""
         name = self.what if step.sweep == 0 else f"relearning {step.sweep}"
         done = step.sweep * step.n_stencils + step.stencil + 1
         error = f"rmse {step.rmse:.4f}" + _validation(step)
         self._show(name, done, n_sweeps * step.n_stencils, error, step.seconds)
 
     def update_sweep(self, sweep: Sweep) -> None:
-        """The same after a sweep of the sampler; without a planned end, the bar only says that something happens."""
+        """Show the state after a sweep of the sampler; the bar has no length where the end is open."""
         error = f"rmse {sweep.rmse:.4f}, sigma {sweep.sigma:.4g}" + _validation(sweep)
         self._show(sweep.phase, sweep.sweep, sweep.n_sweeps, error, sweep.seconds)
 
     def begin(self) -> None:
-        """Show that something happens, before there is anything to say: it will take its time."""
+        """Show an empty bar before the first result."""
         self._show(self.what, 0, None, "", PATIENCE)
 
     def update_round(self, report: Round) -> None:
-        """The same after a round of distilling."""
+        """Show the state after a round of distilling."""
         self._show(self.what, report.done, report.planned, f"rmse {report.rmse:.4f}", report.seconds)
 
     def _show(self, name: str, done: int, total: int | None, error: str, seconds: float) -> None:

@@ -15,18 +15,11 @@ from accams.fitted.sides import NOUNS, axis_of
 from accams.model.interactions import Interactions
 from accams.settings.kinds import Words
 from accams.use.ids import as_ids, check_number, known
-from accams.use.records import (
-    AVERAGE_ROW,
-    Recommendation,
-    Records,
-    SimilarItem,
-    SimilarUser,
-    recommendations,
-)
+from accams.use.records import AVERAGE_ROW, Recommendation, Records, SimilarItem, SimilarUser, recommendations
 from accams.use.scoring import Catalogue, Positions
 from accams.use.similar import MEASURES
 
-Seen = tuple[Interactions, Positions] | None  # what is not to be recommended, and which of its rows are asked for
+Seen = tuple[Interactions, Positions] | None  # items to leave out, and the rows of the users asked for
 
 
 def recommend(
@@ -64,7 +57,7 @@ def best_items(
 
 
 def catalogue_of(model: Parts, candidates: Any) -> Catalogue:
-    """Return the items that are scored: all with data, or the candidates."""
+    """Return the items to score: all with data, or the candidates."""
     if candidates is None:
         return model.catalogue
     return Catalogue.of(model.sums, np.unique(known(model.col_index, as_ids(candidates), NOUNS[1])))
@@ -94,7 +87,7 @@ def chosen(best: Positions) -> tuple[Positions, Positions, Positions]:
 
 
 def _seen(model: Parts, seen: Any, names: NDArray[Any], rows: Positions) -> tuple[Interactions, Positions]:
-    """Return what is not to be recommended, and which of its rows are those asked for."""
+    """Return the items to leave out, and the rows of the users asked for."""
     if seen is None:
         if model.interactions is None:
             raise InputError(
@@ -106,7 +99,7 @@ def _seen(model: Parts, seen: Any, names: NDArray[Any], rows: Positions) -> tupl
         seen = observations_of(seen)
     raw_rows, raw_cols = pairs_of(seen, model.info.names)
     asked, places = Index.of(names)
-    known_positions(*model.indices, raw_rows, raw_cols)  # warns where none of them is known
+    known_positions(*model.indices, raw_rows, raw_cols)  # warns if none is known
     return Interactions.at(positions(asked, raw_rows), positions(model.col_index, raw_cols), len(asked)), places
 
 

@@ -1,4 +1,4 @@
-"""Stencil sums towards any target: a whole matrix, a function of cells, or entries with gaps between them."""
+"""Distil and refine stencil sums towards a complete matrix, a function of cells, or observed entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from accams.model.stencils import StencilSum
 from accams.settings.kinds import Integer, Number
 from accams.threads import Threads
 
-FIRST_PRICE = 0.1  # of the error that is left, for all bits: low, since what has been dropped does not come back
+FIRST_PRICE = 0.1  # share of the error for all bits: low, since dropped stencils do not come back
 NONE: Unseen = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -34,19 +34,19 @@ def distill(
     target: Any, max_bytes: int, *, shape: tuple[int, int] | None = None, weights: Any = "uniform",
     random_state: Any = 0, n_threads: int | None = None, verbose: bool | str = "auto",
 ) -> StencilSum:  # fmt: skip
-    """One stencil sum close to a matrix, or to a function of cells, in a file of at most `max_bytes`.
+    """Distil a matrix, or a function of cells, into one stencil sum whose file has at most `max_bytes`.
 
     Parameters
     ----------
     target : complete matrix, or callable
-        A callable gets two arrays of positions, of rows and of columns, and returns the value of each of these cells;
-        it is asked for blocks of rows, so that the matrix is never there as a whole.
+        A callable takes an array of row positions and one of column positions, and returns the value of each of these
+        cells; it is called for blocks of rows, so that the whole matrix is never in memory.
     max_bytes : int
-        Of the file that `save` writes of the sum.
+        Size of the file that `StencilSum.save` writes.
     shape : (int, int)
         Rows and columns, for a callable.
     weights : "uniform" or (array, array)
-        How much a cell counts: the product of a weight of its row and one of its column.
+        Weights of rows and of columns; a cell counts by their product.
     random_state, n_threads, verbose
         As for fitting.
 
@@ -56,7 +56,7 @@ def distill(
 
     See Also
     --------
-    refine : goes on from a stencil sum, and takes matrices with gaps.
+    refine : starts from a stencil sum, and takes incomplete matrices.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def distill(
             both = checked_weights(weights, size)
             if size[0] * size[1] > LARGE:
                 bar.begin()
-            found = _of_callable(target, size, both, max_bytes, seed)
+            aim = _of_callable(target, size, both, max_bytes, seed)
         else:
             observations = observations_of(target)
             if not _is_plain(observations):
@@ -84,30 +84,30 @@ def distill(
                     "BayesianACCAMS().fit(X).compress(max_bytes)"
                 )
             both = checked_weights(weights, observations.shape)
-            found = of_matrix(_dense(observations), *both, rank_for(max_bytes, observations.shape), seed)
-        return fit_distill.distill(found, max_bytes, NONE, seed=seed, threads=threads, watch=bar.update_round)
+            aim = of_matrix(_dense(observations), *both, rank_for(max_bytes, observations.shape), seed)
+        return fit_distill.distill(aim, max_bytes, NONE, seed=seed, threads=threads, watch=bar.update_round)
 
 
 def refine(
     model: StencilSum, target: Any, *, max_bytes: int | None = None, weights: Any = "uniform", shrinkage: float = 0.0,
     n_rounds: int = 10, n_threads: int | None = None, verbose: bool | str = "auto",
 ) -> StencilSum:  # fmt: skip
-    """A stencil sum moved closer to a target: all labels and all templates improved together.
+    """Return a stencil sum moved closer to a target: all labels and templates improved jointly.
 
     Parameters
     ----------
     model : StencilSum
-        What to begin with.
-    target : matrix with or without gaps, Observations, or callable
+        Starting point.
+    target : complete or incomplete matrix, Observations, or callable
         As for `fit` without `y`, with the rows and columns of the model; or as for `distill`.
     max_bytes : int, optional
-        Of the file: labels, clusters and stencils that are not worth their bits are given up until it is no larger.
+        Size of the file: labels, clusters and stencils that are not worth their bits are dropped until it fits.
     weights : "uniform" or (array, array)
-        Of rows and columns, for a complete matrix or a callable (observations have their own).
+        Weights of rows and of columns, for a complete matrix or a callable (observations have their own).
     shrinkage : float
         For observed entries: shrinkage * sum(T^2) is added to the squared error.
     n_rounds : int
-        Of improving labels and templates, at most; it ends when no label changes.
+        Most rounds of improving labels and templates; it ends when no label changes.
     n_threads, verbose
         As for fitting.
 
@@ -117,8 +117,8 @@ def refine(
 
     Notes
     -----
-    Every round lowers the squared error on the target. On sparse observations that also means to follow their noise:
-    there, `compress` a `BayesianACCAMS` instead.
+    Every round lowers the squared error on the target. On sparse observations that also fits their noise: there,
+    `compress` a `BayesianACCAMS` instead.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def refine(
     True
     """
     if not isinstance(model, StencilSum):
-        raise InputError(f"refine begins with a StencilSum, not with a {type(model).__name__}: model.stencils_ is one")
+        raise InputError(f"refine starts from a StencilSum, not from a {type(model).__name__}: pass model.stencils")
     if model.row_effects is not None or model.col_effects is not None:
         raise InputError("refine cannot move continuous effects: distill or compress the model first")
     if max_bytes is not None:
@@ -141,9 +141,9 @@ def refine(
     threads = Threads(n_threads)
     with ProgressBar(verbose, "refining") as bar, closing(threads):
         if callable(target):
-            both = checked_weights(weights, model.shape)
-            found = _of_callable(target, model.shape, both, None, 0)
-            return _refined(_encoding(model, found, threads), _unseen(model), max_bytes, n_rounds, bar)
+            aim = _of_callable(target, model.shape, checked_weights(weights, model.shape), None, 0)
+            unseen = model.unseen_rows, model.unseen_cols
+            return _refined(_encoding(model, aim, threads), unseen, max_bytes, n_rounds, bar)
         observations = observations_of(target)
         if observations.shape != model.shape:
             (m, n), (rows, cols) = observations.shape, model.shape
@@ -168,15 +168,15 @@ def towards(indices: tuple[Index, Index], X: Any, y: Any, sample_weight: Any) ->
     rows, cols, values = given.coo()
     places = []
     for index, known, name in zip((given.row_index, given.col_index), indices, ("row", "column"), strict=True):
-        found = positions(known, index.ids)
-        if (found < 0).any():
-            raise InputError(f"{name} {index.ids[int(np.argmin(found))]} is not in the model: refine takes no new ones")
-        places.append(found)
+        places.append(positions(known, index.ids))
+        if (places[-1] < 0).any():
+            new = index.ids[int(np.argmin(places[-1]))]
+            raise InputError(f"{name} {new} is not in the model: refine takes no new ones")
     return Observations.from_coo(places[0][rows], places[1][cols], values, shape=shape, weights=given.weights)
 
 
 def _refined(start: Improvable, unseen: Unseen, max_bytes: int | None, n_rounds: int, bar: ProgressBar) -> StencilSum:
-    """Rounds without a price, then with one if the file may only have so many bytes."""
+    """Improve without a price on bits, then with one if the size is limited."""
     empty = start.to_sum(0.0, unseen).truncate(0)
     least = len(file.to_bytes(empty))
     if max_bytes is not None and max_bytes < least:
@@ -184,10 +184,10 @@ def _refined(start: Improvable, unseen: Unseen, max_bytes: int | None, n_rounds:
     planned = n_rounds + (0 if max_bytes is None else TRIES)
     search = Search(max_bytes or 0, least, unseen, planned, bar.update_round)
     search.improve(start, 0.0, n_rounds)
-    found = start.to_sum(0.0, unseen)
+    refined = start.to_sum(0.0, unseen)
     if max_bytes is None:
-        return found
-    kept = fits_as_it_is(found, max_bytes)
+        return refined
+    kept = fits_as_it_is(refined, max_bytes)
     if kept is not None:
         return kept
     price = FIRST_PRICE * start.left()[0] / (8.0 * max_bytes) + 1e-300
@@ -216,16 +216,11 @@ def _of_callable(
 
 
 def _is_plain(observations: Observations) -> bool:
-    """Whether there is a value in every cell, and all count the same."""
     return observations.is_complete and observations.weights is None and observations.blank_weight is None
 
 
 def _dense(observations: Observations) -> Floats:
     return observations.values.astype(np.float64).reshape(observations.shape)
-
-
-def _unseen(model: StencilSum) -> Unseen:
-    return model.unseen_rows, model.unseen_cols
 
 
 def _checked_shape(shape: tuple[int, int] | None) -> tuple[int, int]:

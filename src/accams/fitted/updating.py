@@ -97,9 +97,8 @@ def forgotten(model: P, user: Any) -> P:
 
 def _with_rows(index: Index, names: NDArray[Any]) -> tuple[Index, Places]:
     """Return the ids with new ones appended, and the positions of these rows."""
-    rows = index.find(names)
+    rows = index.find(names).copy()
     new = np.flatnonzero(rows < 0)
-    rows = rows.copy()
     rows[new] = len(index) + np.arange(len(new))
     if not len(new):
         return index, Places(rows, len(index))
@@ -110,7 +109,6 @@ def _with_rows(index: Index, names: NDArray[Any]) -> tuple[Index, Places]:
 
 
 def _sum_with(model: StencilSum, folded: Folded, places: Places) -> StencilSum:
-    """Return a stencil sum with the most probable labels of these rows."""
     labels = folded.labels[0]
     stencils = [
         Stencil(s.template, places.put(s.row_labels, labels[:, p]), s.col_labels, s.step)
@@ -125,7 +123,6 @@ def _sum_with(model: StencilSum, folded: Folded, places: Places) -> StencilSum:
 
 
 def _sum_without(model: StencilSum, row: int) -> StencilSum:
-    """Return a stencil sum without one row."""
     stencils = [Stencil(s.template, np.delete(s.row_labels, row), s.col_labels, s.step) for s in model.stencils]
     unseen = model.unseen_rows[model.unseen_rows != row]
     effects = None if model.row_effects is None else np.delete(model.row_effects, row)
@@ -167,7 +164,6 @@ def _without_probes(posterior: Posterior, row: int) -> Posterior:
 
 
 def _certain(codes: Codes, labels: NDArray[Any], width: int) -> NDArray[np.uint8]:
-    """Return labels as probabilities."""
     heights = codes.heights
     shares = np.zeros((len(labels), width), np.uint8)
     np.put_along_axis(shares, np.cumsum(heights) - heights + labels, 255, axis=1)

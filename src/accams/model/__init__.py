@@ -1,1 +1,1 @@
-"""What is learned: stencil sums, their size and their file."""
+"""Models: stencil sums, posteriors, their size and their files."""

@@ -14,6 +14,8 @@ from accams.threads import Threads
 
 THREADS = Threads()  # for predictions: one per core, started on first use
 Labels = NDArray[np.unsignedinteger[Any]]
+Positions = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Stacked = Sequence[Labels] | NDArray[np.uint8]  # one vector per stencil, or an array (stencil, position)
 
 
@@ -38,8 +40,8 @@ class Codes:
     rows: Labels
     cols: Labels
     flat: NDArray[np.floating]
-    starts: NDArray[np.int64]
-    widths: NDArray[np.int64]
+    starts: Positions
+    widths: Positions
     row_effects: NDArray[np.floating] | None
     col_effects: NDArray[np.floating] | None
     offset: float
@@ -47,7 +49,7 @@ class Codes:
     @classmethod
     def of(
         cls, templates: Sequence[NDArray[np.floating]], labels: tuple[Stacked, Stacked],
-        shape: tuple[int, int], unseen: tuple[NDArray[np.int64], NDArray[np.int64]],
+        shape: tuple[int, int], unseen: tuple[Positions, Positions],
         effects: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None], offset: float,
     ) -> Codes:  # fmt: skip
         """Lay out one template and two label vectors per stencil; `unseen` are positions without observations."""
@@ -68,7 +70,7 @@ class Codes:
         return replace(self, flat=self.flat.astype(np.float32))
 
     @property
-    def heights(self) -> NDArray[np.int64]:
+    def heights(self) -> Positions:
         """Number of rows of each template, the average included."""
         return (np.diff(np.append(self.starts, len(self.flat))) // self.widths).astype(np.int64)
 
@@ -77,7 +79,7 @@ class Codes:
         ends = [*self.starts[1:], len(self.flat)]
         return self.flat[self.starts[stencil] : ends[stencil]].reshape(-1, self.widths[stencil])
 
-    def predict(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
+    def predict(self, i: Positions, j: Positions) -> Floats:
         """Predict the cells (i[p], j[p]); -1 is the average row (column)."""
         from accams.kernels.predict import predict_pairs
 
@@ -86,9 +88,7 @@ class Codes:
         THREADS.run(predict_pairs, THREADS.split_evenly(len(i), len(self.starts) + 1), i, j, *tables, self.offset, out)
         return self._with_effects(out, i, j)
 
-    def predict_probable(
-        self, shares: NDArray[np.uint8], i: NDArray[np.int64], j: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def predict_probable(self, shares: NDArray[np.uint8], i: Positions, j: Positions) -> Floats:
         """Predict with probabilities of all labels (one line of `shares` per row) in place of each row's labels."""
         from accams.kernels.predict import predict_probable
 
@@ -103,9 +103,7 @@ class Codes:
         parts = self.rows, self.cols, self.flat, self.row_effects, self.col_effects
         return sum(part.nbytes for part in parts if part is not None)
 
-    def _with_effects(
-        self, out: NDArray[np.float64], i: NDArray[np.int64], j: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _with_effects(self, out: Floats, i: Positions, j: Positions) -> Floats:
         if self.row_effects is not None:
             out += self.row_effects[i]
         if self.col_effects is not None:
@@ -118,9 +116,7 @@ def label_type(k: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if k <= 2**8 else np.uint16 if k <= 2**16 else np.uint32
 
 
-def position_pairs(
-    rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def position_pairs(rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]) -> tuple[Positions, Positions]:
     """Validate positions of cells: two vectors of equal length, each position within the matrix or -1."""
     i, j = np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(cols))
     if i.ndim != 1 or j.ndim != 1 or len(i) != len(j) != 1 != len(i):
@@ -131,13 +127,13 @@ def position_pairs(
     i, j = (np.ascontiguousarray(x, dtype=np.int64) for x in np.broadcast_arrays(i, j))
     for name, x, size in (("row", i, shape[0]), ("column", j, shape[1])):
         if x.size and (int(x.min()) < -1 or int(x.max()) >= size):
-            raise InputError(f"{name} positions must lie between 0 and {size - 1} (or be -1 for one never seen)")
+            raise InputError(f"{name} positions must lie between 0 and {size - 1} (or be -1 for an unknown one)")
     return i, j
 
 
 def _padded_codes(
-    labels: Stacked, size: int, unseen: NDArray[np.int64], ks: Sequence[int], widest: int
-) -> tuple[Labels, NDArray[np.int64]]:
+    labels: Stacked, size: int, unseen: Positions, ks: Sequence[int], widest: int
+) -> tuple[Labels, Positions]:
     """Return the labels of each position and of -1, and how many positions with observations have each label.
 
     Label k is the average.
@@ -147,13 +143,12 @@ def _padded_codes(
     codes = np.zeros((size + 1, len(labels)), dtype=label_type(widest + 1))
     if not len(labels):
         return codes, np.zeros((0, widest + 1), np.int64)
-    stacked = (
-        np.asarray(labels)
-        if isinstance(labels, np.ndarray)
-        else np.stack([x.astype(codes.dtype, copy=False) for x in labels])
-    )
+    if isinstance(labels, np.ndarray):
+        stacked: Labels = labels
+    else:
+        stacked = np.stack([x.astype(codes.dtype, copy=False) for x in labels])
 
-    def run(lo: int, hi: int) -> NDArray[np.int64]:
+    def run(lo: int, hi: int) -> Positions:
         counts = np.zeros((len(labels), widest + 1), np.int64)
         interleave(lo, hi, stacked, codes, counts)
         return counts
@@ -167,9 +162,7 @@ def _padded_codes(
     return codes, counts
 
 
-def _with_averages(
-    template: NDArray[np.float32], row_sizes: NDArray[np.int64], col_sizes: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _with_averages(template: NDArray[np.float32], row_sizes: Positions, col_sizes: Positions) -> Floats:
     """Add a row and a column to the template: the averages over rows and columns with observations."""
     k_rows, k_cols = template.shape
     out = np.zeros((k_rows + 1, k_cols + 1))
@@ -179,12 +172,12 @@ def _with_averages(
     return out
 
 
-def _shares(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+def _shares(sizes: Positions) -> Floats:
     total = sizes.sum()
     return sizes / total if total else np.full(len(sizes), 1.0 / len(sizes))
 
 
-def _padded_effects(effects: NDArray[np.float32] | None, unseen: NDArray[np.int64]) -> NDArray[np.float32] | None:
+def _padded_effects(effects: NDArray[np.float32] | None, unseen: Positions) -> NDArray[np.float32] | None:
     """Return one effect per position, 0 for positions without observations and for -1."""
     if effects is None:
         return None

@@ -1,4 +1,4 @@
-"""Draws as a few tensors: the stencils of all of them one after another, as in a model file."""
+"""Draws as a few tensors: the stencils of all draws one after another, packed as in a model file."""
 
 from __future__ import annotations
 
@@ -11,72 +11,63 @@ from numpy.typing import NDArray
 from accams.model import packing
 from accams.model.container import Tensors
 from accams.model.posterior import Draw
-from accams.model.stencils import Stencil, StencilSum
+from accams.model.stencils import StencilSum
 
 Unseen = tuple[NDArray[np.int64], NDArray[np.int64]]
 EFFECTS = ("row_effects", "col_effects")
 OTHERS = ("row_noise", "row_shares")
+CUT = "its draws are cut short"
 
 
 def pack(
     draws: Sequence[Draw], coding: str = "auto", templates: str | float = "float32"
 ) -> tuple[dict[str, Any], Tensors]:
-    """Header entries and tensors that hold these draws; names of tensors begin with "draws."."""
+    """Return header fields and tensors that hold these draws; names of tensors begin with "draws."."""
     none = np.zeros(0, np.int64)
     sums = [draw.stencils(none, none) for draw in draws]
     if templates != "float32":
-        sums = [each.rounded(templates) for each in sums]
+        sums = [model.rounded(templates) for model in sums]
     shape = sums[0].shape if sums else (0, 0)
-    header, tensors = packing.pack([s for each in sums for s in each.stencils], shape, coding)
-    header["draws"] = [[d.chain, d.sweep, len(each)] for d, each in zip(draws, sums, strict=True)]
-    header["offsets"] = sorted({each.offset for each in sums})
-    if len(header["offsets"]) > 1:
-        header["offsets"] = [each.offset for each in sums]
+    header, tensors = packing.pack([s for model in sums for s in model.stencils], shape, coding)
+    header["draws"] = [[d.chain, d.sweep, len(model)] for d, model in zip(draws, sums, strict=True)]
+    offsets = [model.offset for model in sums]
+    header["offsets"] = offsets if len(set(offsets)) > 1 else offsets[:1]
     for name in (*EFFECTS, *OTHERS):
-        found = [getattr(each, name) for each in (sums if name in EFFECTS else draws)]
-        if found and all(each is not None for each in found):
-            tensors[name] = np.concatenate([each.ravel() for each in found])
+        arrays = [getattr(x, name) for x in (sums if name in EFFECTS else draws)]
+        if arrays and all(x is not None for x in arrays):
+            tensors[name] = np.concatenate([x.ravel() for x in arrays])
     return header, {f"draws.{name}": x for name, x in tensors.items()}
 
 
 def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], unseen: Unseen) -> list[Draw]:
-    """The draws that `pack` made tensors of."""
-    mine = {name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")}
+    """Undo `pack`."""
     if not header["draws"]:
         return []
-    stencils = packing.unpack(header, mine, shape, Stencil)
-    draws, at, parts = list[Draw](), 0, _Parts(mine)
+    tensors = {name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")}
+    stencils = packing.unpack(header, tensors, shape)
+    left = {name: tensors[name] for name in (*EFFECTS, *OTHERS) if name in tensors}
+
+    def take(name: str, size: int) -> NDArray[Any] | None:
+        """Return the next numbers of a tensor of which each draw has a part, if there is such a tensor."""
+        if name not in left:
+            return None
+        if size > len(left[name]):
+            raise ValueError(CUT)
+        part, left[name] = left[name][:size], left[name][size:]
+        return part
+
+    draws, at = list[Draw](), 0
     offsets = header["offsets"] * (len(header["draws"]) if len(header["offsets"]) == 1 else 1)
     for (chain, sweep, s), offset in zip(header["draws"], offsets, strict=True):
-        own = tuple(stencils[at : at + s])
-        if len(own) != s:
-            raise ValueError("its draws are cut short")
+        some = tuple(stencils[at : at + s])
+        if len(some) != s:
+            raise ValueError(CUT)
         at += s
-        effects = [parts.take(name, size) for name, size in zip(EFFECTS, shape, strict=True)]
-        width = sum(each.template.shape[0] + 1 for each in own)  # and the average row
-        noise, shares = parts.take("row_noise", shape[0]), parts.take("row_shares", (shape[0] + 1) * width)
+        effects = [take(name, size) for name, size in zip(EFFECTS, shape, strict=True)]
+        width = sum(stencil.template.shape[0] + 1 for stencil in some)  # and the average row
+        noise, shares = take("row_noise", shape[0]), take("row_shares", (shape[0] + 1) * width)
         shares = None if shares is None else shares.reshape(shape[0] + 1, width)
-        draws.append(Draw.of(chain, sweep, StencilSum(shape, offset, own, *unseen, *effects), shares, noise))
-    if at != len(stencils) or not parts.all_taken():
-        raise ValueError("its draws are cut short")
+        draws.append(Draw.of(chain, sweep, StencilSum(shape, offset, some, *unseen, *effects), shares, noise))
+    if at != len(stencils) or any(map(len, left.values())):
+        raise ValueError(CUT)
     return draws
-
-
-class _Parts:
-    """Tensors of which each draw has a part."""
-
-    def __init__(self, tensors: Tensors) -> None:
-        self.tensors, self.at = tensors, dict.fromkeys((*EFFECTS, *OTHERS), 0)
-
-    def take(self, name: str, size: int) -> NDArray[Any] | None:
-        """The next numbers of a tensor, if there is one."""
-        if name not in self.tensors:
-            return None
-        self.at[name] += size
-        if self.at[name] > len(self.tensors[name]):
-            raise ValueError("its draws are cut short")
-        return self.tensors[name][self.at[name] - size : self.at[name]]
-
-    def all_taken(self) -> bool:
-        """Whether no numbers are left."""
-        return all(self.at[name] == len(self.tensors[name]) for name in self.at if name in self.tensors)

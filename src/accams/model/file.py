@@ -1,4 +1,4 @@
-"""Read stencil sums: the part of a model file that holds one stencil sum, and a file of it alone."""
+"""Read stencil sums: a part of a model file, or a file of their own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from accams.model import container, packing
 from accams.model.coding import decode_ints
 from accams.model.container import Tensors
-from accams.model.stencils import Stencil, StencilSum
-from accams.model.writing import EFFECTS, FORMAT, KIND, pack_sum, save, tensors_of, to_bytes
+from accams.model.stencils import StencilSum
+from accams.model.writing import EFFECTS, FORMAT, KIND, pack_sum, save, to_bytes
 
-__all__ = ["FORMAT", "KIND", "pack_sum", "read", "save", "tensors_of", "to_bytes", "unpack_sum"]
+__all__ = ["FORMAT", "KIND", "pack_sum", "read", "save", "to_bytes", "unpack_sum"]
 
 LARGEST_SIDE = 1 << 48  # rows or columns
 
@@ -29,7 +29,7 @@ def read(path: str | Path) -> StencilSum:
 
 
 def checked_shape(shape: Any) -> tuple[int, int]:
-    """Return rows and columns; raise ValueError for sizes that cannot be."""
+    """Return rows and columns; raise ValueError for impossible sizes."""
     m, n = (int(size) for size in shape)
     if not 0 <= min(m, n) <= max(m, n) < LARGEST_SIDE:
         raise ValueError("its sizes are wrong")
@@ -38,7 +38,7 @@ def checked_shape(shape: Any) -> tuple[int, int]:
 
 def unpack_sum(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> StencilSum:
     """Undo `pack_sum`."""
-    stencils = packing.unpack(fields, tensors, shape, Stencil)
+    stencils = packing.unpack(fields, tensors, shape)
     rows, cols = _unseen(tensors, fields.get("unseen", (0, 0)), shape)
     effects = (tensors.get(name) for name in EFFECTS)
     return StencilSum(shape, float(fields["offset"]), stencils, rows, cols, *effects)
@@ -46,8 +46,8 @@ def unpack_sum(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int])
 
 def _unseen(tensors: Tensors, sizes: tuple[int, int], shape: tuple[int, int]) -> list[NDArray[np.int64]]:
     if not all(0 <= size <= most for size, most in zip(sizes, shape, strict=True)):
-        raise ValueError("its rows or columns that were never seen are more than all")
+        raise ValueError("it has more rows or columns without data than it has in all")
     if not sum(sizes):
         return [np.zeros(0, np.int64)] * 2
     differences = np.split(decode_ints(tensors["unseen"], sum(sizes)), [sizes[0]])
-    return [np.cumsum(each, dtype=np.int64) for each in differences]
+    return [np.cumsum(x, dtype=np.int64) for x in differences]

@@ -1,4 +1,4 @@
-"""Ids of rows and columns in few bytes: whole numbers by their differences, everything else as compressed JSON."""
+"""Ids of rows and columns in few bytes: integers by their differences, everything else as compressed JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVEL = 19  # of compression: slow to write, quick to read
 
 
 def pack_ids(index: Index) -> tuple[str, NDArray[np.uint8] | None]:
-    """How the ids are stored, and the tensor that holds them."""
+    """Return the kind of coding and the tensor that holds the ids."""
     if index.is_positional:
         return "positions", None
     if index.ids.dtype.kind == "i":
@@ -26,14 +26,14 @@ def pack_ids(index: Index) -> tuple[str, NDArray[np.uint8] | None]:
 
     ids = index.ids.tolist()
     if any(isinstance(x, (tuple, list, dict)) for x in ids):
-        raise InputError("ids that are tuples or lists cannot be saved: use strings or whole numbers as ids")
+        raise InputError("ids that are tuples or lists cannot be saved: use strings or integers as ids")
     try:
         text = json.dumps(ids, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
         raise InputError("ids that are not valid Unicode cannot be saved: use other strings as ids") from None
     except (TypeError, ValueError):
         what = f"ids of type {', '.join(sorted({type(x).__name__ for x in ids}))}"
-        raise InputError(f"{what} cannot be saved: use strings or whole numbers as ids") from None
+        raise InputError(f"{what} cannot be saved: use strings or integers as ids") from None
     return "json", np.frombuffer(zstandard.ZstdCompressor(LEVEL).compress(text), dtype=np.uint8)
 
 
@@ -47,10 +47,10 @@ def unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
         return Index(np.cumsum(decode_ints(tensor, size), dtype=np.int64))
     if kind != "json":
         raise ValueError(f"its ids are of an unknown kind {kind!r}")
-    index = Index(_objects(_decompressed(tensor), size))
-    if len(index) != size:
+    ids = _decompressed(tensor)
+    if len(ids) != size:
         raise ValueError("its ids do not fit its labels")
-    return index
+    return Index(np.fromiter(ids, dtype=object, count=size))
 
 
 def _decompressed(tensor: NDArray[Any]) -> list[Any]:
@@ -65,11 +65,3 @@ def _decompressed(tensor: NDArray[Any]) -> list[Any]:
     if not isinstance(ids, list) or any(isinstance(x, (list, dict)) for x in ids):
         raise ValueError("its ids are not a list of numbers and text")
     return ids
-
-
-def _objects(ids: list[Any], size: int) -> NDArray[Any]:
-    if len(ids) != size:
-        raise ValueError("its ids do not fit its labels")
-    out = np.empty(size, dtype=object)
-    out[:] = ids
-    return out

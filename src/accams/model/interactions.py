@@ -1,4 +1,4 @@
-"""Interactions: which columns each row has observed, and their coding in about a byte each."""
+"""Interactions: the observed columns of each row, coded in about a byte each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interactions:
 
     @classmethod
     def at(cls, rows: Positions, columns: Positions, n_rows: int) -> Interactions:
-        """From cells in any order; cells with row -1 or column -1 are left out."""
+        """Build from cells in any order; cells with row -1 or column -1 are left out."""
         inside = (rows >= 0) & (columns >= 0)
         order = np.argsort(rows[inside], kind="stable")
         starts = np.searchsorted(rows[inside][order], np.arange(n_rows + 1))
@@ -77,19 +77,19 @@ def pack(interactions: Interactions) -> tuple[Sizes, list[Bytes]]:
         return int(interactions.starts[-1]), [_packed(interactions)]
     starts, columns = interactions.starts, interactions.columns
     pieces = [Interactions(starts[lo : hi + 1] - starts[lo], columns[starts[lo] : starts[hi]]) for lo, hi in ranges]
-    return [[len(each.starts) - 1, len(each.columns)] for each in pieces], [_packed(each) for each in pieces]
+    return [[len(x.starts) - 1, len(x.columns)] for x in pieces], list(map(_packed, pieces))
 
 
 def unpack(sizes: Sizes, tensors: list[NDArray[Any]], shape: tuple[int, int]) -> Interactions:
-    """Undo `pack`; raise ValueError for what cannot be."""
+    """Undo `pack`; raise ValueError for damaged data."""
     if isinstance(sizes, int):
         return _unpacked(tensors[0], shape[0], sizes, shape[1])
     if sum(rows for rows, _ in sizes) != shape[0] or len(tensors) != len(sizes):
         raise ValueError(DAMAGED)
     pieces = [_unpacked(x, rows, cells, shape[1]) for x, (rows, cells) in zip(tensors, sizes, strict=True)]
-    counts = np.concatenate([np.diff(each.starts) for each in pieces])
+    counts = np.concatenate([np.diff(x.starts) for x in pieces])
     starts = np.concatenate([[0], np.cumsum(counts)])
-    return Interactions(starts, np.concatenate([each.columns for each in pieces]))
+    return Interactions(starts, np.concatenate([x.columns for x in pieces]))
 
 
 def _packed(interactions: Interactions) -> Bytes:

@@ -1,9 +1,9 @@
-"""Stencils as a few tensors: labels entropy-coded or packed, templates as they are or as whole steps."""
+"""Stencils as a few tensors: labels entropy-coded or packed, templates as floats or as integers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar, overload
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,44 +25,16 @@ from accams.model.coding import (
 )
 from accams.model.container import Tensors
 from accams.model.grids import from_grids, on_grids
+from accams.model.stencil import Stencil, times, whole_steps
 
 CODINGS = ("auto", "entropy", "packed")
-MOST_BYTES = 1 << 27  # of labels that a small file may unfold to;
-MOST_TIMES = 1000  # a larger one may unfold to so many times its size
-
+# A small damaged file could ask for any amount of memory: labels may take this many bytes, or this many per stored one.
+MOST_BYTES = 1 << 27
+MOST_TIMES = 1000
 TENSOR = 64  # bytes of the header that one more tensor takes
 
 
-class StencilLike(Protocol):
-    """A template with one label per row and per column."""
-
-    @property
-    def template(self) -> NDArray[np.float32]: ...
-    @property
-    def row_labels(self) -> NDArray[Any]: ...
-    @property
-    def col_labels(self) -> NDArray[Any]: ...
-    @property
-    def step(self) -> float | None: ...
-
-
-S = TypeVar("S")
-Maker = Callable[[NDArray[np.float32], NDArray[Any], NDArray[Any], float | None], S]
-
-
-def whole_steps(template: NDArray[np.floating], step: float) -> NDArray[np.int64]:
-    """Return the nearest integer multiples of `step`."""
-    return np.rint(template / np.float64(step)).astype(np.int64)
-
-
-def times(multiples: NDArray[np.int64], step: float) -> NDArray[np.float32]:
-    """Return integer multiples of `step` as numbers: the only place where they are multiplied, so that all agree."""
-    return (multiples * np.float64(step)).astype(np.float32)
-
-
-def pack(
-    stencils: Sequence[StencilLike], shape: tuple[int, int], coding: str = "auto"
-) -> tuple[dict[str, Any], Tensors]:
+def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
     """Return header fields and tensors that hold these stencils.
 
     Parameters
@@ -91,17 +63,15 @@ def pack(
     tensors["sizes"] = encode_ints(np.array([k_rows[0], k_cols[0]] if header["alike"] else k, np.int64))
     missing = len(stencils) * sum(shape) // MOST_TIMES + 1 - tensors["labels"].nbytes
     if len(stencils) * sum(shape) > MOST_BYTES and missing > 0:
-        tensors["padding"] = np.zeros(missing, np.uint8)  # so that it may be read again
+        tensors["padding"] = np.zeros(missing, np.uint8)  # else `check_unfolding` refuses it
     return header, tensors
 
 
-def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], make: Maker[S]) -> Sequence[S]:
-    """Undo `pack`, with stencils made by `make`; packed labels are unpacked on first access."""
+def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Sequence[Stencil]:
+    """Undo `pack`; packed labels are unpacked on first access."""
     n = int(header["stencils"])
-    if n < 0 or min(shape) < 0:
-        raise ValueError("its sizes are wrong")
-    k = _clusters(header, tensors, n)
-    if (k < 1).any() or int(k.max(initial=1)) > 1 << 31:
+    k = _clusters(header, tensors, n) if n >= 0 else np.zeros(1, np.int64)
+    if min(shape) < 0 or (k < 1).any() or int(k.max(initial=1)) > 1 << 31:
         raise ValueError("its sizes are wrong")
     templates, steps = _unpack_templates(tensors, k[:n], k[n:])
     stored = tensors["labels"]
@@ -110,13 +80,13 @@ def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], mak
     if header.get("coded", "models" in tensors) != ("models" in tensors):
         raise ValueError("how its labels are coded is not clear")
     if "models" not in tensors:
-        return Packed(stored, shape, templates, steps, make)
+        return Packed(stored, shape, templates, steps)
     labels = decode_labels(stored, tensors["models"], lengths, k.tolist())
-    return tuple(make(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
+    return tuple(Stencil(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
 
 
 def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
-    """Clusters of rows of every stencil, then of columns."""
+    """Return the row clusters of every stencil, then the column clusters."""
     if not header.get("alike", False):
         return decode_ints(tensors["sizes"], 2 * n)
     stored = sum(tensors[x].nbytes for x in ("whole", "templates", "mantissas") if x in tensors)
@@ -126,46 +96,46 @@ def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
 
 
 def check_unfolding(size: int, stored: int) -> None:
-    """Refuse what would unfold to very much more than it is: only a file made for that would."""
+    """Raise ValueError for `size` bytes from far too few stored ones: only a file made to exhaust memory has that."""
     if size > max(MOST_BYTES, MOST_TIMES * stored):
         raise ValueError(f"{size:,} bytes cannot come from {stored:,}")
 
 
-class Packed(Sequence[S]):
+class Packed(Sequence[Stencil]):
     """Stencils whose labels are packed bits of a file; each is unpacked on first access."""
 
     def __init__(
-        self, data: Bytes, shape: tuple[int, int], templates: list[NDArray[np.float32]], steps: list[float | None],
-        make: Maker[S],
-    ) -> None:  # fmt: skip
-        self.data, self.shape, self.templates, self.steps, self._make = data, shape, templates, steps, make
+        self, data: Bytes, shape: tuple[int, int], templates: list[NDArray[np.float32]], steps: list[float | None]
+    ) -> None:
+        self.data, self.shape, self.templates, self.steps = data, shape, templates, steps
         k = [T.shape[axis] for axis in (0, 1) for T in templates]
         self._widths = _packed_widths(k)
         sizes = [shape[axis] for axis in (0, 1) for _ in templates]
         self._ends = np.cumsum(_packed_bytes(self._widths, sizes), dtype=np.int64)
         if data.dtype != np.uint8 or data.shape != (int(self._ends[-1] if len(k) else 0),):
             raise ValueError("its labels are cut short")
-        self._unpacked = dict[int, S]()
+        self._unpacked = dict[int, Stencil]()
 
     def __len__(self) -> int:
         return len(self.templates)
 
     @overload
-    def __getitem__(self, index: int) -> S: ...
+    def __getitem__(self, index: int) -> Stencil: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[S, ...]: ...
-    def __getitem__(self, index: int | slice) -> S | tuple[S, ...]:
+    def __getitem__(self, index: slice) -> tuple[Stencil, ...]: ...
+    def __getitem__(self, index: int | slice) -> Stencil | tuple[Stencil, ...]:
         if isinstance(index, slice):
             return tuple(self[p] for p in range(*index.indices(len(self))))
         p = range(len(self))[index]
         if p not in self._unpacked:
             try:
-                self._unpacked[p] = self._make(self.templates[p], self._labels(0, p), self._labels(1, p), self.steps[p])
+                labels = self._labels(0, p), self._labels(1, p)
+                self._unpacked[p] = Stencil(self.templates[p], *labels, self.steps[p])
             except InputError as error:
                 raise ModelFileError(f"stencil {p} of a model file is damaged ({error})") from None
         return self._unpacked[p]
 
-    def __iter__(self) -> Iterator[S]:
+    def __iter__(self) -> Iterator[Stencil]:
         return (self[p] for p in range(len(self)))
 
     def _labels(self, axis: int, stencil: int) -> NDArray[Any]:
@@ -175,11 +145,11 @@ class Packed(Sequence[S]):
         return unpack_bits(part, np.full(size, self._widths[p], np.int64)).astype(label_type(k))
 
 
-def _pack_templates(stencils: Sequence[StencilLike]) -> Tensors:
-    """Templates that are whole steps as whole numbers; the others as they are, in whatever is smallest.
+def _pack_templates(stencils: Sequence[Stencil]) -> Tensors:
+    """Store templates with a step as integers, and the others without loss in the smallest way.
 
-    That is floats of 32 bits, of 16 where those hold them, or whole numbers times a power of two of each stencil:
-    fitted templates lie on a grid.
+    That is floats of 32 bits, of 16 where those are exact, or integers times a power of two of each stencil: fitted
+    templates lie on a grid.
     """
     whole = [whole_steps(s.template, s.step).ravel() for s in stencils if s.step is not None]
     other = np.concatenate([np.zeros(0, np.float32), *(s.template.ravel() for s in stencils if s.step is None)])
@@ -210,8 +180,8 @@ def _unpack_templates(
     needed = [sum(size for size, step in zip(sizes, steps, strict=True) if (step is None) == x) for x in (True, False)]
     if "mantissas" in tensors:
         check_unfolding(needed[0], tensors["mantissas"].nbytes)
-        own = [size for size, step in zip(sizes, steps, strict=True) if step is None]
-        floats = from_grids(tensors["mantissas"], tensors["exponents"], own)
+        groups = [size for size, step in zip(sizes, steps, strict=True) if step is None]
+        floats = from_grids(tensors["mantissas"], tensors["exponents"], groups)
     else:
         floats = tensors.get("templates", np.zeros(0, np.float32))
     if floats.dtype.kind != "f" or floats.ndim != 1 or len(floats) != needed[0]:
@@ -230,10 +200,9 @@ def _unpack_templates(
 
 
 def _packed_widths(k: Sequence[int]) -> list[int]:
-    """Bits of a label below k."""
-    return [int(each - 1).bit_length() for each in k]
+    """Return the bits of a label below each k."""
+    return [int(size - 1).bit_length() for size in k]
 
 
 def _packed_bytes(widths: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Of each array of packed labels."""
     return [-(-w * size // 8) for w, size in zip(widths, sizes, strict=True)]

@@ -1,4 +1,4 @@
-"""Posterior: many draws of the model, in compact form, and what they say together."""
+"""Posterior: many draws of the model in compact form, their mean, spread and mixing."""
 
 from __future__ import annotations
 
@@ -29,14 +29,12 @@ class Draw:
     Attributes
     ----------
     chain, sweep : int
-        Where it comes from.
     made : Codes or Future
-        Its labels (one byte each) and templates, or who is at it: `codes` waits for them.
+        Labels (one byte each) and templates, or a pending Future: `codes` waits for it.
     row_shares : array or None
-        Probabilities of each row's labels in 255ths, to predict with in place of the labels themselves
-        (Rao-Blackwell).
+        Probabilities of each row's labels in 255ths, used in place of the labels (Rao-Blackwell).
     row_noise : array or None
-        Each row's noise variance relative to the overall one, where rows have noise of their own.
+        Each row's noise variance relative to the overall one, where rows have separate noise.
     """
 
     chain: int
@@ -47,31 +45,31 @@ class Draw:
 
     @classmethod
     def of(cls, chain: int, sweep: int, stencils: StencilSum, row_shares: Any = None, row_noise: Any = None) -> Draw:
-        """A draw from the model as it stands."""
+        """Return a draw that holds this sum."""
         return cls(chain, sweep, stencils.codes.compact(), row_shares, row_noise)
 
     @property
     def codes(self) -> Codes:
-        """Its labels and templates."""
+        """Labels and templates."""
         return self.made.result() if isinstance(self.made, Future) else self.made
 
     def settled(self) -> Draw:
-        """The same with nobody at it any more."""
+        """Return the draw once its codes are computed."""
         return replace(self, made=self.codes)
 
     def stencils(self, unseen_rows: NDArray[np.int64], unseen_cols: NDArray[np.int64]) -> StencilSum:
-        """The draw as a model of its own."""
+        """Return the draw as a stencil sum."""
         codes, parts = self.codes, list[Stencil]()
         for p in range(len(codes.starts)):
             T = codes.template(p)[:-1, :-1]
             rows, cols = (np.minimum(x[:-1, p], k - 1) for x, k in zip((codes.rows, codes.cols), T.shape, strict=True))
             parts.append(Stencil(T, rows, cols))
         shape = len(codes.rows) - 1, len(codes.cols) - 1
-        effects = (None if each is None else each[:-1] for each in (codes.row_effects, codes.col_effects))
+        effects = (None if x is None else x[:-1] for x in (codes.row_effects, codes.col_effects))
         return StencilSum(shape, codes.offset, tuple(parts), unseen_rows, unseen_cols, *effects)
 
     def predict(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
-        """This draw's prediction, with label probabilities if it has them."""
+        """Predict these cells, by label probabilities if there are any."""
         if self.row_shares is None:
             return self.codes.predict(i, j)
         return self.codes.predict_probable(self.row_shares, i, j)
@@ -83,10 +81,10 @@ class Draw:
 
 
 class Mixing(NamedTuple):
-    """How well the chains agree on one quantity.
+    """Agreement of the chains on one quantity.
 
-    R-hat is near 1 when they do; the others say how many independent draws theirs are worth, for the middle of the
-    distribution and for its tails. NaN for what is held, for a single chain, and for fewer than four sweeps.
+    R-hat is near 1 where they agree; the effective sample sizes are for the bulk of the distribution and for its tails.
+    NaN for a quantity that is held, for a single chain, and for fewer than four sweeps.
     """
 
     quantity: str
@@ -135,16 +133,16 @@ class Posterior:
     def predict(
         self, rows: ArrayLike, cols: ArrayLike, *, return_std: bool = False, quantiles: Sequence[float] | None = None
     ) -> Any:
-        """Mean over the draws at the cells (rows[p], cols[p]); -1 stands for a row (column) never seen.
+        """Return the mean over the draws at the cells (rows[p], cols[p]); -1 is an unknown row (column).
 
         Parameters
         ----------
         rows, cols : positions
         return_std : bool
-            Also the standard deviation of an observation there: the spread of the draws and the noise.
+            Also return the standard deviation of an observation: the spread of the draws and the noise.
         quantiles : sequence of floats, optional
-            Also these quantiles of an observation, from a normal distribution with that mean and deviation: an array
-            with one column per quantile.
+            Also return these quantiles of an observation, from a normal distribution with that mean and deviation: an
+            array with one column per quantile.
 
         Returns
         -------
@@ -155,14 +153,14 @@ class Posterior:
         return with_spread(mean, spread, self.noise**2 * self.row_noise(i), return_std, quantiles)
 
     def thin(self, n_draws: int) -> Posterior:
-        """The same with at most `n_draws` of its draws, evenly taken."""
+        """Return a posterior with at most `n_draws` of the draws, evenly spaced."""
         if n_draws < 1:
             raise InputError(f"a posterior needs at least one draw, not {n_draws}")
         keep = np.unique(np.linspace(0, len(self.draws) - 1, min(n_draws, len(self.draws))).round().astype(int))
         return replace(self, draws=tuple(self.draws[p] for p in keep))
 
     def to_arviz(self) -> Any:
-        """The traces for ArviZ (as InferenceData, or a DataTree from ArviZ 1 on)."""
+        """Return the traces for ArviZ (as InferenceData, or a DataTree from ArviZ 1 on)."""
         try:
             import arviz  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
@@ -172,7 +170,7 @@ class Posterior:
         return arviz.from_dict({"posterior": self.traces})
 
     def mixing(self) -> list[Mixing]:
-        """How well the chains agree on each traced quantity, by ArviZ; of the probes, the median over all of them."""
+        """Return the agreement of the chains on each traced quantity, by ArviZ; of the probes, the median over all."""
         numbers = list[Any]()
         chains, sweeps = next(iter(self.traces.values())).shape[:2] if self.traces else (0, 0)
         if chains > 1 and sweeps >= FEWEST:
@@ -181,25 +179,23 @@ class Posterior:
                 data = self.to_arviz()
                 arviz: Any = import_module("arviz")
                 numbers = [arviz.rhat(data), arviz.ess(data, method="bulk"), arviz.ess(data, method="tail")]
-        found = list[Mixing]()
+        mixing = list[Mixing]()
         for name, trace in self.traces.items():
-            moves = np.ptp(trace, axis=(0, 1)) > 0  # what is held has no R-hat
-            r_hat, bulk, tail = [_median(np.asarray(_of(x, name)), moves) for x in numbers] or [np.nan] * 3
-            found.append(Mixing(name, float(np.median(trace)), r_hat, bulk, tail, not moves.any()))
-        return found
+            moves = np.ptp(trace, axis=(0, 1)) > 0  # a constant has no R-hat
+            # ArviZ returns a data set, or from version 1 on a tree of them.
+            values = [np.asarray(x[name] if name in x else x["posterior"][name]) for x in numbers]
+            r_hat, bulk, tail = [_median(x, moves) for x in values] or [np.nan] * 3
+            mixing.append(Mixing(name, float(np.median(trace)), r_hat, bulk, tail, not moves.any()))
+        return mixing
 
     @cached_property
     def r_hat(self) -> dict[str, float]:
         """Split R-hat of the noise, the log joint and (the median of) the probes; near 1 where chains agree."""
-        found = {}
-        for name, trace in self.traces.items():
-            values = split_r_hat(trace)
-            if np.isfinite(values).any():
-                found[name] = float(np.nanmedian(values))
-        return found
+        values = {name: split_r_hat(trace) for name, trace in self.traces.items()}
+        return {name: float(np.nanmedian(x)) for name, x in values.items() if np.isfinite(x).any()}
 
     def moments(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and variance over the draws at these positions; -1 stands for a row (column) never seen."""
+        """Return mean and variance over the draws at these positions; -1 is an unknown row (column)."""
         total, squares = np.zeros(len(i)), np.zeros(len(i))
         centre = self.draws[0].codes.offset
         for draw in self.draws:
@@ -212,16 +208,16 @@ class Posterior:
         return mean + centre, np.maximum(squares / len(self.draws) - mean * mean, 0.0)
 
     def row_noise(self, i: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Variance of the noise in each of these rows, relative to `noise` squared."""
+        """Return the noise variance of each of these rows, relative to `noise` squared."""
         return np.ones(len(i)) if self._row_noise is None else self._row_noise[i]
 
     @cached_property
     def _row_noise(self) -> NDArray[np.float64] | None:
-        """What each row's noise variance is of `noise` squared, with the average row at the end."""
-        found = [draw.row_noise for draw in self.draws if draw.row_noise is not None]
-        if not found:
+        """Relative noise variance of all rows, with the average row at the end."""
+        known = [draw.row_noise for draw in self.draws if draw.row_noise is not None]
+        if not known:
             return None
-        mean = np.mean(found, axis=0, dtype=np.float64)
+        mean = np.mean(known, axis=0, dtype=np.float64)
         return np.append(mean, mean.mean())
 
 
@@ -229,7 +225,7 @@ def with_spread(
     mean: NDArray[np.float64], spread: NDArray[np.float64], noise: NDArray[np.float64], return_std: bool,
     quantiles: Sequence[float] | None,
 ) -> Any:  # fmt: skip
-    """The mean and what was asked for beside it."""
+    """Return the mean alone, or a tuple of it with the standard deviation and quantiles asked for."""
     if not return_std and quantiles is None:
         return mean
     std = np.sqrt(spread + noise)
@@ -242,24 +238,19 @@ def with_spread(
     return tuple(answer)
 
 
-def _of(found: Any, name: str) -> Any:
-    """One quantity of what ArviZ gives: a data set, or from version 1 on a tree of them."""
-    return found[name] if name in found else found["posterior"][name]
-
-
 def _median(values: NDArray[np.float64], moves: NDArray[np.bool_]) -> float:
-    there = values[moves & np.isfinite(values)]
-    return float(np.median(there)) if there.size else np.nan
+    finite = values[moves & np.isfinite(values)]
+    return float(np.median(finite)) if finite.size else np.nan
 
 
 def split_r_hat(trace: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Split R-hat of a trace (chain, sweep, ...): potential reduction of scale if the chains went on for ever."""
+    """Return split R-hat of a trace (chain, sweep, ...): potential reduction of scale if chains went on for ever."""
     half = trace.shape[1] // 2
     if half < 2:
         return np.full(trace.shape[2:], np.nan)
     parts = np.concatenate([trace[:, :half], trace[:, half : 2 * half]])
     within = parts.var(axis=1, ddof=1).mean(axis=0)
     between = parts.mean(axis=1).var(axis=0, ddof=1)
-    moves = within > 1e-20 * np.square(parts).mean(axis=(0, 1))  # what is held has no R-hat
+    moves = within > 1e-20 * np.square(parts).mean(axis=(0, 1))  # a constant has no R-hat
     ratio = np.divide(between, within, out=np.full(np.shape(within), np.nan), where=moves)
     return np.asarray(np.sqrt((half - 1) / half + ratio))

@@ -1,4 +1,4 @@
-"""How many bits a model takes: by the paper's formula, by the entropy of its labels, and on disk."""
+"""Size of a model: by the paper's formula, by the entropy of its labels, and on disk."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.model.packing import StencilLike
-from accams.model.writing import SumLike, tensors_of
+from accams.model import container
+from accams.model.stencil import Stencil, whole_steps
+from accams.model.writing import SumLike, contents
 
 
 @dataclass(frozen=True)
 class StencilSize:
     """Bits of one stencil: of its row labels, its column labels and its template, by formula and by entropy.
 
-    The entropy of a template's entries is that of whole steps where it has a step; otherwise they count 32 bits each.
+    The entropy of a template with a step is that of its multiples; entries of others count 32 bits each.
     """
 
     shape: tuple[int, int]
@@ -42,7 +43,7 @@ class StencilSize:
 
 @dataclass(frozen=True)
 class Size:
-    """What a stencil sum takes.
+    """Size of a stencil sum.
 
     Attributes
     ----------
@@ -69,7 +70,8 @@ class Size:
 
 def size_of(model: SumLike) -> Size:
     """Return the size of a stencil sum, part by part."""
-    tensors, whole = tensors_of(model)
+    header, tensors = contents(model)
+    whole = len(container.to_bytes(header, tensors))
     parts = {name: int(x.nbytes) for name, x in tensors.items()}
     stencils = tuple(_stencil_size(s) for s in model.stencils)
     effects = sum(32.0 * len(x) for x in (model.row_effects, model.col_effects) if x is not None)
@@ -78,10 +80,10 @@ def size_of(model: SumLike) -> Size:
     return Size(bits, entropy, {**parts, "header": whole - sum(parts.values())}, stencils)
 
 
-def _stencil_size(stencil: StencilLike) -> StencilSize:
+def _stencil_size(stencil: Stencil) -> StencilSize:
     k_rows, k_cols = stencil.template.shape
     entries = 32.0 * k_rows * k_cols
-    steps = entries if stencil.step is None else entropy_bits(np.rint(stencil.template / stencil.step).astype(np.int64))
+    steps = entries if stencil.step is None else entropy_bits(whole_steps(stencil.template, stencil.step))
     return StencilSize(
         (k_rows, k_cols), len(stencil.row_labels) * log2(k_rows), len(stencil.col_labels) * log2(k_cols), entries,
         entropy_bits(stencil.row_labels), entropy_bits(stencil.col_labels), steps,
@@ -89,7 +91,7 @@ def _stencil_size(stencil: StencilLike) -> StencilSize:
 
 
 def entropy_bits(labels: NDArray[Any]) -> float:
-    """Bits of labels that are coded by their own frequencies.
+    """Return the bits of labels coded by their own frequencies.
 
     Examples
     --------
@@ -101,7 +103,7 @@ def entropy_bits(labels: NDArray[Any]) -> float:
 
 
 def stencil_bits(shape: tuple[int, int], template_shape: tuple[int, int], template_bits: int = 32) -> float:
-    """Bits of one stencil: m log2 k_rows + n log2 k_cols + 32 k_rows k_cols.
+    """Return the bits of one stencil: m log2 k_rows + n log2 k_cols + 32 k_rows k_cols.
 
     Examples
     --------
@@ -113,17 +115,17 @@ def stencil_bits(shape: tuple[int, int], template_shape: tuple[int, int], templa
 
 
 def model_bits(shape: tuple[int, int], template_shapes: Iterable[tuple[int, int]]) -> float:
-    """Bits of a stencil sum by the paper's formula (the offset is not counted)."""
+    """Return the bits of a stencil sum by the paper's formula (the offset is not counted)."""
     return sum(stencil_bits(shape, k) for k in template_shapes)
 
 
 def factor_bits(shape: tuple[int, int], rank: int, bits: int = 32) -> float:
-    """Bits of a rank-`rank` factorisation with `bits` bits per number."""
+    """Return the bits of a factorisation of this rank with `bits` bits per number."""
     return float(rank * sum(shape) * bits)
 
 
 def bytes_text(n: float) -> str:
-    """So many bytes, in words.
+    """Return a number of bytes with its unit.
 
     Examples
     --------

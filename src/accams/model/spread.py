@@ -36,13 +36,8 @@ class Spread:
 
     def variance(self, i: Positions, j: Positions) -> Floats:
         """Return the variance at these cells; -1 is a row (column) never seen."""
-        rows, cols = (
-            np.append(classes, size - 1)[at]
-            for classes, size, at in (
-                (self.row_classes, len(self.table), i),
-                (self.col_classes, self.table.shape[1], j),
-            )
-        )
+        unknown_row, unknown_col = self.table.shape[0] - 1, self.table.shape[1] - 1
+        rows, cols = np.append(self.row_classes, unknown_row)[i], np.append(self.col_classes, unknown_col)[j]
         return np.asarray(self.table[rows, cols])
 
     def transposed(self) -> Spread:
@@ -69,7 +64,7 @@ def pack(spread: Spread) -> tuple[dict[str, Any], Tensors]:
 
 
 def unpack(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Spread:
-    """Undo `pack`; raise ValueError for what cannot be."""
+    """Undo `pack`; raise ValueError for damaged data."""
     sizes = [int(k) for k in fields["shape"]]
     variances = tensors["variances"]
     if len(sizes) != 2 or not all(1 <= k <= MOST_CLASSES for k in sizes) or variances.shape != (sizes[0] * sizes[1],):

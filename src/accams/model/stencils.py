@@ -1,4 +1,4 @@
-"""StencilSum: an offset and a sum of stencils, each a small template with one label per row and per column."""
+"""StencilSum: an offset and a sum of stencils."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
 from accams.model.codes import Codes, Labels, label_type, position_pairs
-from accams.model.packing import times, whole_steps
 from accams.model.size import Size, model_bits, size_of
+from accams.model.stencil import Stencil, times, whole_steps
 from accams.model.writing import save
 
 if TYPE_CHECKING:
@@ -24,44 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Labels", "Stencil", "StencilSum", "label_type"]
 
 
-@dataclass(frozen=True, eq=False)
-class Stencil:
-    """S[i, j] = template[row_labels[i], col_labels[j]]."""
-
-    template: NDArray[np.float32]
-    row_labels: Labels
-    col_labels: Labels
-    step: float | None = None  # where the template's entries are whole multiples of one number
-
-    def __post_init__(self) -> None:
-        template = np.asarray(self.template, dtype=np.float32)
-        if template.ndim != 2 or template.size == 0:
-            raise InputError(f"a template is a matrix of at least one block, not an array of shape {template.shape}")
-        object.__setattr__(self, "template", template)
-        if self.step is not None:
-            object.__setattr__(self, "step", float(np.float32(self.step)))
-            if not (
-                0.0 < self.step < np.inf
-                and np.array_equal(times(whole_steps(template, self.step), self.step), template)
-            ):
-                raise InputError(f"the template's entries are not whole multiples of {self.step}")
-        for name, k in (("row_labels", template.shape[0]), ("col_labels", template.shape[1])):
-            labels = np.asarray(getattr(self, name))
-            if labels.ndim != 1 or labels.dtype.kind not in "iu":
-                raise InputError(f"{name} must be a vector of whole numbers")
-            if labels.size and not (int(labels.min()) >= 0 and int(labels.max()) < k):
-                raise InputError(f"{name} must lie between 0 and {k - 1}, the template's size less one")
-            object.__setattr__(self, name, labels.astype(label_type(k), copy=False))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the matrix, not of the template."""
-        return len(self.row_labels), len(self.col_labels)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class StencilSum:
-    """The model: ``offset + sum_l template_l[row_labels_l[i], col_labels_l[j]]``, and effects if there are any.
+    """The model ``offset + sum_l template_l[row_labels_l[i], col_labels_l[j]]``, plus effects if there are any.
 
     Parameters
     ----------
@@ -69,10 +34,9 @@ class StencilSum:
     offset : float
     stencils : sequence of Stencil
     unseen_rows, unseen_cols : arrays of positions
-        Rows and columns without any training data: they are predicted as the average row (column), like
-        position -1.
+        Rows and columns without training data: they are predicted as the average row (column), like position -1.
     row_effects, col_effects : arrays or None
-        One number more per row and per column, added to the sum (0 for those never seen).
+        One number per row and per column, added to the sum (0 for those without training data).
 
     Examples
     --------
@@ -96,7 +60,7 @@ class StencilSum:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", (int(self.shape[0]), int(self.shape[1])))
-        if getattr(self.stencils, "shape", None) != self.shape:  # not those of a file, unfolded when looked at
+        if getattr(self.stencils, "shape", None) != self.shape:  # those of a file are unpacked on first access
             object.__setattr__(self, "stencils", tuple(self.stencils))
             for stencil in self.stencils:
                 if stencil.shape != self.shape:
@@ -110,19 +74,18 @@ class StencilSum:
                 raise InputError(f"{name} must be positions between 0 and {size - 1}")
             object.__setattr__(self, name, unseen.astype(np.int64, copy=False))
         for name, size in (("row_effects", self.shape[0]), ("col_effects", self.shape[1])):
-            each = getattr(self, name)
-            if each is not None:
-                each = np.asarray(each, dtype=np.float32)
-                if each.shape != (size,) or not np.isfinite(each).all():
+            if getattr(self, name) is not None:
+                effects = np.asarray(getattr(self, name), dtype=np.float32)
+                if effects.shape != (size,) or not np.isfinite(effects).all():
                     raise InputError(f"{name} must be {size} finite numbers")
-                object.__setattr__(self, name, each)
+                object.__setattr__(self, name, effects)
 
     # -- parts --------------------------------------------------------------------------------------------
 
     @property
     def templates(self) -> list[NDArray[np.float32]]:
         """The template of each stencil."""
-        known = getattr(self.stencils, "templates", None)  # without unfolding labels
+        known = getattr(self.stencils, "templates", None)  # without unpacking labels
         return [s.template for s in self.stencils] if known is None else list(known)
 
     @property
@@ -138,12 +101,12 @@ class StencilSum:
     @property
     def bits(self) -> float:
         """Size by the paper's formula: sum of m log2 k_rows + n log2 k_cols + 32 k_rows k_cols, and 32 per effect."""
-        effects = sum(32.0 * len(each) for each in (self.row_effects, self.col_effects) if each is not None)
+        effects = sum(32.0 * len(x) for x in (self.row_effects, self.col_effects) if x is not None)
         return effects + model_bits(self.shape, [(T.shape[0], T.shape[1]) for T in self.templates])
 
     @property
     def size(self) -> Size:
-        """What it takes: bits by the paper's formula, entropy of the labels, and bytes on disk, part by part."""
+        """Size in bits by the paper's formula, in entropy of the labels, and in bytes on disk, part by part."""
         return size_of(self)
 
     def __len__(self) -> int:
@@ -156,31 +119,31 @@ class StencilSum:
     # -- building -----------------------------------------------------------------------------------------
 
     def append(self, template: ArrayLike, row_labels: ArrayLike, col_labels: ArrayLike) -> StencilSum:
-        """A new sum with one more stencil at the end."""
+        """Return a sum with one more stencil at the end."""
         stencil = Stencil(np.asarray(template), np.asarray(row_labels), np.asarray(col_labels))
         return replace(self, stencils=(*self.stencils, stencil))
 
     def truncate(self, n_stencils: int) -> StencilSum:
-        """A new sum of the first `n_stencils` stencils."""
+        """Return the sum of the first `n_stencils` stencils."""
         if not 0 <= n_stencils <= len(self):
             raise InputError(f"this model has {len(self)} stencils, so it cannot be cut to {n_stencils}")
         return replace(self, stencils=self.stencils[:n_stencils])
 
     def transposed(self) -> StencilSum:
-        """The same with rows for columns."""
+        """Return the sum with rows and columns exchanged."""
         turned = [Stencil(s.template.T, s.col_labels, s.row_labels, s.step) for s in self.stencils]
         unseen, effects = (self.unseen_cols, self.unseen_rows), (self.col_effects, self.row_effects)
         return StencilSum(self.shape[::-1], self.offset, tuple(turned), *unseen, *effects)
 
     def rounded(self, to: str | float) -> StencilSum:
-        """A new sum with smaller templates.
+        """Return a sum with templates rounded to fewer bits.
 
         Parameters
         ----------
         to : {"float16", "int8", "int4"} or float
-            How entries are stored: as floats of 16 bits, or as whole numbers of 8 or 4 bits times the template's
-            own step. A number is the largest error that an entry may have: as in the paper's lemma on compression,
-            a prediction is then off by at most that times the number of stencils.
+            Type of the entries: floats of 16 bits, or integers of 8 or 4 bits times a step of each template. A number
+            is the largest error of an entry: as in the paper's lemma on compression, a prediction is then off by at
+            most that times the number of stencils.
 
         Examples
         --------
@@ -193,15 +156,15 @@ class StencilSum:
     # -- use ----------------------------------------------------------------------------------------------
 
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
-        """Predictions at the cells (rows[p], cols[p]).
+        """Predict the cells (rows[p], cols[p]).
 
-        Position -1 stands for a row (column) that was never seen: the average of the template rows
-        (columns), weighted by how many seen rows (columns) have each label.
+        Position -1 is an unknown row (column): the average of the template's rows (columns), weighted by how many rows
+        (columns) with training data have each label.
         """
         return self.codes.predict(*position_pairs(rows, cols, self.shape))
 
     def dense(self) -> NDArray[np.float64]:
-        """The whole matrix of predictions (m x n numbers: only for matrices that fit in memory)."""
+        """Return the whole matrix of predictions (m x n numbers: only for matrices that fit in memory)."""
         out, codes = np.full(self.shape, self.offset), self.codes
         for p in range(len(self)):
             out += codes.template(p)[codes.rows[:-1, p]][:, codes.cols[:-1, p]]
@@ -212,7 +175,7 @@ class StencilSum:
         return out
 
     def residual(self, observations: Observations) -> NDArray[np.float64]:
-        """Observed value minus prediction for every stored entry, in row order."""
+        """Return observed value minus prediction of every stored entry, in row order."""
         if observations.shape != self.shape:
             raise InputError(f"the observations are {observations.shape} but the model is {self.shape}")
         rows, cols, values = observations.coo()
@@ -224,14 +187,14 @@ class StencilSum:
         Parameters
         ----------
         coding : {"auto", "entropy", "packed"}
-            Of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto" takes
-            what is smaller.
+            Coding of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto"
+            takes the smaller one.
         """
         save(path, self, coding=coding)
 
     @cached_property
     def codes(self) -> Codes:
-        """Labels and templates as prediction wants them."""
+        """Labels and templates laid out for prediction."""
         labels, unseen = (self.row_labels, self.col_labels), (self.unseen_rows, self.unseen_cols)
         effects = self.row_effects, self.col_effects
         return Codes.of(self.templates, labels, self.shape, unseen, effects, self.offset)
@@ -245,7 +208,7 @@ def _rounded(stencil: Stencil, to: str | float) -> Stencil:
         return replace(stencil, template=template.astype(np.float16).astype(np.float32), step=None)
     if isinstance(to, str):
         if to not in ("int8", "int4"):
-            raise InputError(f"templates can be rounded to float16, int8, int4 or within a number, not {to!r}")
+            raise InputError(f"templates can be rounded to float16, int8, int4 or within an error, not {to!r}")
         step = most / (2 ** (int(to[3:]) - 1) - 1) if most else 1.0
     else:
         step = 2.0 * float(to)

@@ -1,4 +1,4 @@
-"""Write stencil sums: the part of a model file that holds one stencil sum, and a file of it alone."""
+"""Write stencil sums: as a part of a model file, or as a file of their own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from accams.model import container, packing
 from accams.model.coding import encode_ints
 from accams.model.container import Tensors
+from accams.model.stencil import Stencil
 
 FORMAT = 1  # of a stencil sum alone
 KIND = "model"
@@ -26,7 +27,7 @@ class SumLike(Protocol):
     @property
     def offset(self) -> float: ...
     @property
-    def stencils(self) -> Sequence[packing.StencilLike]: ...
+    def stencils(self) -> Sequence[Stencil]: ...
     @property
     def unseen_rows(self) -> NDArray[np.int64]: ...
     @property
@@ -44,17 +45,12 @@ def save(path: str | Path, model: SumLike, coding: str = "auto") -> None:
 
 def to_bytes(model: SumLike, coding: str = "auto") -> bytes:
     """Return the file that `save` writes."""
-    return container.to_bytes(*with_base(model, *pack_sum(model, coding)))
+    return container.to_bytes(*contents(model, coding))
 
 
-def tensors_of(model: SumLike) -> tuple[Tensors, int]:
-    """Return the tensors of the file of this sum alone, and the bytes of the whole file."""
-    fields, tensors = pack_sum(model, "auto")
-    return tensors, len(container.to_bytes(*with_base(model, fields, tensors)))
-
-
-def with_base(model: SumLike, fields: dict[str, Any], tensors: Tensors) -> tuple[dict[str, Any], Tensors]:
-    """Return the header and tensors of a file that holds a sum alone."""
+def contents(model: SumLike, coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
+    """Return the header and tensors of the file that `save` writes."""
+    fields, tensors = pack_sum(model, coding)
     return {"kind": KIND, "format": FORMAT, "shape": model.shape, **fields}, tensors
 
 
@@ -63,7 +59,7 @@ def pack_sum(model: SumLike, coding: str) -> tuple[dict[str, Any], Tensors]:
     fields, tensors = packing.pack(model.stencils, model.shape, coding)
     unseen = model.unseen_rows, model.unseen_cols
     if any(map(len, unseen)):
-        fields["unseen"] = [len(each) for each in unseen]
-        tensors["unseen"] = encode_ints(np.concatenate([np.diff(each, prepend=0) for each in unseen]))
+        fields["unseen"] = [len(x) for x in unseen]
+        tensors["unseen"] = encode_ints(np.concatenate([np.diff(x, prepend=0) for x in unseen]))
     tensors.update({name: getattr(model, name) for name in EFFECTS if getattr(model, name) is not None})
     return {"offset": model.offset, **fields}, tensors

@@ -98,7 +98,7 @@ def gather(
 
     Parameters
     ----------
-    model : Model
+    model : Model or fitted estimator
     titles : mapping, optional
         Names of item ids.
     evaluation : Evaluation, optional
@@ -106,6 +106,7 @@ def gather(
     size : int, optional
         Bytes of its file; by default, of the file that it would write.
     """
+    model = getattr(model, "model_", model)
     if not len(model.stencils):
         raise InputError("this model has no stencils: there is nothing to report")
     called = {x: plain(name) for x, name in (titles or {}).items() if isinstance(name, str) and name}

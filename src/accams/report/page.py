@@ -20,7 +20,6 @@ from accams.report import plots
 from accams.report.facts import Facts, gather
 from accams.report.plots import Panel, Plot
 from accams.use.evaluation import Evaluation
-from accams.use.hierarchy import Node
 
 SETTLED = 1.05  # R-hat below which chains agree
 MANY_NEW = 0.5  # share of rows or columns that the model does not know
@@ -35,7 +34,7 @@ def write(
 
     Parameters
     ----------
-    model : Model
+    model : Model or fitted estimator
     path : path
     titles : mapping, optional
         Names of item ids.
@@ -156,7 +155,7 @@ def _knowledge(page: Page, facts: Facts) -> None:
     )  # fmt: skip
     caption = "Touch or point at a box for more names; click it to go into it."
     page.panels(Panel("tree", f"Groups of {facts.sides[1]}", plots.tree_plot(facts), caption), wide=True)
-    page.parts.append(f"<details><summary>The same as a list</summary><ul>{_listed(facts, facts.tree)}</ul></details>")
+    page.parts.append(f"<details><summary>The same as a list</summary>{facts.tree.html(facts.name)}</details>")
     page.parts.append(
         f"<p>The stencils that tell most apart. Each adds its number to the prediction for all {rows} of a group and "
         f"all {cols} of a group: red raises, blue lowers. Groups are named by their most active members.</p>"
@@ -165,13 +164,6 @@ def _knowledge(page: Page, facts: Facts) -> None:
     page.parts.append(f"<p>Which {cols} are alike in the model's eyes, for those with most data:</p>")
     lines = [(x, ", ".join(f"{y} ({score:.2f})" for y, score in alike)) for x, alike in facts.similar]
     page.table(("most active", "most similar (1 is the same)"), lines)
-
-
-def _listed(facts: Facts, node: Node) -> str:
-    """Return a branch of the tree as a list, for screen readers."""
-    names = escape(", ".join(facts.name(x) for x in node.members))
-    below = "".join(_listed(facts, child) for child in node.children)
-    return f"<li>{node.size:,}: {names}{f'<ul>{below}</ul>' if below else ''}</li>"
 
 
 def _goodness(page: Page, facts: Facts) -> None:

@@ -70,9 +70,11 @@ def fit_panels(facts: Facts, course: Diagnostics) -> list[Panel]:
         Panel("error", f"Error {by}", error_plot(course), "On the data that was fitted."),
         Panel("gain", "What each stencil is worth", gain_plot(course), "The others being as they are."),
     ]
-    quantities = [("entropy", "Entropy of labels", course.entropy, "bits", "In bits.")]
+    quantities = [("entropy", "Entropy of labels, bits", course.entropy, "bits", "0 when all labels are the same.")]
     if not once:
-        quantities.append(("changed", "Labels changed", course.changed, "of the labels", "Share of them."))
+        quantities.append(
+            ("changed", "Share of labels changed", course.changed, "of the labels", "Since the last sweep.")
+        )
     for name, title, values, unit, caption in quantities:
         for axis, side in enumerate(facts.sides):
             heat = stencils_plot(values[:, :, axis], unit, largest_of(values))

@@ -20,9 +20,7 @@ class ACCAMSSettings(Settings):
         default=13,
         kw_only=False,
         flag="--stencils -s",
-        basic=True,
         brief="Number of stencils.",
-        type="int",
     )
     n_clusters: int | tuple[int, int] | list[Any] = setting(
         Clusters(),
@@ -30,30 +28,23 @@ class ACCAMSSettings(Settings):
         default=10,
         kw_only=False,
         flag="--clusters -k",
-        basic=True,
         brief="Clusters per stencil: K or ROWSxCOLUMNS.",
-        type="int, (int, int) or list of those",
     )
-    max_iter: int = setting(Integer(1), "Most alternations of rows and columns per stencil.", default=50, type="int")
+    max_iter: int = setting(Integer(1), "Most alternations of rows and columns per stencil.", default=50)
     tol: float = setting(
-        Number(),
-        "A stencil ends when an alternation adds less than this share to what it explains.",
-        default=4e-3,
-        type="float",
+        Number(), "A stencil ends when an alternation adds less than this share to what it explains.", default=4e-3
     )
     n_relearn: int = setting(
         Integer(0),
         "Further passes over all stencils: each is taken out, fitted again and put back.",
         default=0,
         flag="--relearn",
-        type="int",
     )
     refit: bool = setting(
         FLAG,
         "Solve for all templates jointly by least squares in the end, given all labels. Useful for "
         "compression; overfits where rows have few observations.",
         default=False,
-        type="bool",
     )
     learning_rate: float | str = setting(
         Either(AUTO, Number(0.0, 1.0, open_low=True)),
@@ -62,13 +53,9 @@ class ACCAMSSettings(Settings):
         "approximate, and 0.2 where cells are missing or blanks weigh less than other cells, where the aim is "
         "to predict.",
         default="auto",
-        type="float or 'auto'",
     )
     shrinkage: float = setting(
-        Number(),
-        "Penalty lambda on squared template entries: a block mean becomes L / (N + lambda).",
-        default=0.0,
-        type="float",
+        Number(), "Penalty lambda on squared template entries: a block mean becomes L / (N + lambda).", default=0.0
     )
     early_stopping: bool = common.early_stopping(
         "Choose the number of stencils on held-out entries, then fit that many to all entries."
@@ -77,18 +64,16 @@ class ACCAMSSettings(Settings):
         Number(0.0, 0.9, open_low=True),
         "Share of the entries held out for `early_stopping` (at most a million).",
         default=0.1,
-        type="float",
     )
     patience: int = setting(
-        Integer(1), "Stencils without improvement after which `early_stopping` ends the search.", default=10, type="int"
+        Integer(1), "Stencils without improvement after which `early_stopping` ends the search.", default=10
     )
     init: str = setting(
         Words("k-means++", "random"),
         "How clusters are seeded; 'random' (k random rows) is the paper's.",
         default="k-means++",
-        type="{'k-means++', 'random'}",
     )
-    n_init: int = setting(Integer(1), "Starts per stencil; the best is kept.", default=1, type="int")
+    n_init: int = setting(Integer(1), "Starts per stencil; the best is kept.", default=1)
     clip: bool | tuple[float, float] = common.clip()
     engine: str = common.engine()
     n_threads: int | None = common.n_threads()

@@ -45,40 +45,30 @@ class Priors(Settings):
         "clusters, the paper's (collapsed sampler only).",
         default="dirichlet",
         flag="--prior",
-        type="{'dirichlet', 'crp'}",
     )
     alpha: float | Sequence[float] = setting(
         Several(POSITIVE),
         "Concentration of row labels; a list has one number per stencil, the last one for the rest (falling "
         "numbers make later stencils simpler, as the paper suggests).",
         default=1.0,
-        type="float or list of float",
     )
     beta: float | Sequence[float] | None = setting(
-        Either(NONE, Several(POSITIVE)),
-        "Concentration of column labels; None is the same as `alpha`.",
-        default=None,
-        type="float, list of float or None",
+        Either(NONE, Several(POSITIVE)), "Concentration of column labels; None is the same as `alpha`.", default=None
     )
     eta: tuple[float, float] | None = setting(
         Either(NONE, Pair()),
         "Shape and scale of the inverse gamma prior of sigma^2, the noise variance; None is a weak prior on "
         "the scale of the data.",
         default=None,
-        type="(float, float) or None",
     )
     sigma_max: float | None = setting(
-        Either(NONE, POSITIVE),
-        "Upper bound of sigma where it is sampled or calibrated.",
-        default=None,
-        type="float or None",
+        Either(NONE, POSITIVE), "Upper bound of sigma where it is sampled or calibrated.", default=None
     )
     row_noise: float | str | None = setting(
         Either(Words(None, "auto"), POSITIVE),
         "Degrees of freedom of each row's own noise level (some users rate more erratically than others); "
         "None gives all rows the same noise. 'auto' is 30, and None with observed zeros.",
         default="auto",
-        type="float, None or 'auto'",
     )
     tau: float | str = setting(
         Either(Words("scaled", "sampled"), POSITIVE),
@@ -86,21 +76,18 @@ class Priors(Settings):
         "data's variance, each less than the one before (as 1, 1/2, 1/3, ...); sampled for each stencil, as "
         "in the paper; or this value.",
         default="scaled",
-        type="{'scaled', 'sampled'} or float",
     )
     gamma: tuple[float, float] | None = setting(
         Either(NONE, Pair()),
         "Shape and scale of the inverse gamma prior of tau^2 where it is sampled, and of the variance of "
         "continuous effects; None is a prior on the scale of the data.",
         default=None,
-        type="(float, float) or None",
     )
     effects: str | None = setting(
         Words(None, "stencils", "continuous"),
         "Row and column effects beside the stencils: as two stencils of shape 20 x 1 and 1 x 20, or as one "
         "number per row and column with learned variance.",
         default=None,
-        type="{None, 'stencils', 'continuous'}",
     )
 
 
@@ -121,72 +108,62 @@ class Schedule(Settings):
         "'blocked' draws the template and then all labels at once, on all cores. 'collapsed' is the paper's: "
         "labels one after another, with the template integrated out. Both are exact.",
         default="blocked",
-        type="{'blocked', 'collapsed'}",
     )
     init: str = setting(
         Words("accams", "prior"),
         "How stencils are initialised: by ACCAMS on the residual, or from the prior.",
         default="accams",
-        type="{'accams', 'prior'}",
     )
     n_burn_in: int | str = setting(
         Either(AUTO, Integer(0)),
         "Sweeps left out of all averages. 'auto' is the first quarter.",
         default="auto",
         flag="--burn-in",
-        type="int or 'auto'",
     )
     thin: int | str = setting(
         Either(AUTO, Integer(1)),
         "Sweeps from one kept draw to the next. 'auto' keeps at most `max_draws`, evenly spaced.",
         default="auto",
-        type="int or 'auto'",
     )
-    max_draws: int = setting(Integer(1), "Most draws kept, over all chains.", default=400, type="int")
+    max_draws: int = setting(Integer(1), "Most draws kept, over all chains.", default=400)
     n_sub: int | Sequence[int] = setting(
         Several(Integer(1)),
         "Label updates per visit of a stencil; a list gives those of the first sweeps, its last number those "
         "of the rest.",
         default=1,
         flag="--sub",
-        type="int or list of int",
     )
     backfit: int | None = setting(
         Either(NONE, Integer(1)),
         "Fit one stencil after another, by so many visits each, and leave each as it is; None visits all "
         "stencils in each sweep. With it, `n_sweeps` is not used.",
         default=None,
-        type="int or None",
     )
     tol: float = setting(
         Number(),
         "The run ends when its last fifth changed the running mean by less than this share of the squared error.",
         default=1e-4,
-        type="float",
     )
     validation_fraction: float = setting(
         Number(0.0, 0.9, open_low=True),
         "Share of the entries held out for `early_stopping` (at most a million).",
         default=0.1,
-        type="float",
     )
     patience: int = setting(
-        Integer(1), "Sweeps without improvement after which `early_stopping` ends the run.", default=50, type="int"
+        Integer(1), "Sweeps without improvement after which `early_stopping` ends the run.", default=50
     )
     rao_blackwell: bool = setting(
         FLAG,
         "Keep probabilities of row labels with each draw and predict with those: better where draws are few, "
         "and larger.",
         default=False,
-        type="bool",
     )
-    checkpoint_every: int = setting(Integer(1), "Sweeps from one checkpoint to the next.", default=50, type="int")
+    checkpoint_every: int = setting(Integer(1), "Sweeps from one checkpoint to the next.", default=50)
     memory_limit: float | None = setting(
         Either(NONE, Bytes()),
         "Bytes; a fit that would need more is refused before it begins. None is what the machine has. A store "
         "that would not fit is streamed instead (engine `disk`).",
         default=None,
-        type="float or None",
     )
     n_shards: int | None = common.n_shards()
 
@@ -202,7 +179,7 @@ MOVED = {
         name: f"schedule__{name}"
         for name in (
             "sampler", "init", "n_burn_in", "thin", "max_draws", "n_sub", "tol", "validation_fraction", "patience",
-            "rao_blackwell", "checkpoint_every", "memory_limit", "n_shards",
+            "rao_blackwell", "checkpoint_every", "memory_limit", "n_shards"
         )
     },
 }  # fmt: skip
@@ -218,9 +195,7 @@ class BayesianSettings(Settings):
         default="auto",
         kw_only=False,
         flag="--stencils -s",
-        basic=True,
         brief="Number of stencils.",
-        type="int or 'auto'",
     )
     n_clusters: int | tuple[int, int] | list[Any] | str | None = setting(
         Either(Words("auto", None), Clusters()),
@@ -230,9 +205,7 @@ class BayesianSettings(Settings):
         default="auto",
         kw_only=False,
         flag="--clusters -k",
-        basic=True,
         brief="Clusters per stencil: K or ROWSxCOLUMNS.",
-        type="int, (int, int), list of those, None or 'auto'",
     )
     noise: str | float = setting(
         Either(Words("auto", "calibrated", "sampled"), POSITIVE),
@@ -240,16 +213,13 @@ class BayesianSettings(Settings):
         "with the rest (the paper's); or held at this value. 'auto' is 'sampled' with observed zeros, where "
         "nothing can be held out, and where there are 50 observations or more per label, else 'calibrated'.",
         default="auto",
-        type="{'auto', 'calibrated', 'sampled'} or float",
     )
     n_chains: int = setting(
         Integer(1),
         "Independent chains, run side by side. Their average is what predicts well.",
         default=8,
         flag="--chains",
-        basic=True,
         brief="Independent chains (bayes).",
-        type="int",
     )
     n_sweeps: int | str = setting(
         Either(AUTO, Integer(1)),
@@ -257,9 +227,7 @@ class BayesianSettings(Settings):
         "500 sweeps, and on large data 150.",
         default="auto",
         flag="--sweeps",
-        basic=True,
         brief="Sweeps per chain (bayes).",
-        type="int or 'auto'",
     )
     early_stopping: bool = common.early_stopping(
         "Hold out some entries, and end the run when their error has not improved for `patience` sweeps."
@@ -271,9 +239,7 @@ class BayesianSettings(Settings):
         Either(NONE, FilePath()),
         "File to which the run is saved from time to time, so that it can be resumed from there.",
         default=None,
-        basic=True,
         brief="Save the run now and then (bayes).",
-        type="path or None",
     )
     random_state: Any = common.random_state()
     callbacks: Sequence[Callable[[Any], bool | None]] | None = common.callbacks(
@@ -285,7 +251,6 @@ class BayesianSettings(Settings):
         "Prior distributions, for experts; None is `Priors()`. Search them as ``priors__alpha``.",
         default=None,
         flag="-",
-        type="Priors or None",
     )
     schedule: Schedule | None = setting(
         Instance(Schedule),
@@ -293,7 +258,6 @@ class BayesianSettings(Settings):
         "``schedule__n_sub``.",
         default=None,
         flag="-",
-        type="Schedule or None",
     )
 
     def _translate_moved(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -22,10 +22,7 @@ FORMER_WORDS = ("gibbs", "backfit")  # values of `schedule` before it became a r
 SECTIONS = ("Attributes", "Returns", "See Also", "Notes", "Examples")  # of a docstring, after its parameters
 
 
-def setting(
-    kind: Kind, doc: str, *, default: Any, kw_only: bool = True, flag: str = "", basic: bool = False, brief: str = "",
-    type: str = "",
-) -> Any:  # fmt: skip
+def setting(kind: Kind, doc: str, *, default: Any, kw_only: bool = True, flag: str = "", brief: str = "") -> Any:
     """Declare one setting.
 
     Parameters
@@ -37,15 +34,10 @@ def setting(
     default : object
     flag : str
         Its option, such as ``"--stencils -s"``; by default its name; "-" for none.
-    basic : bool
-        Whether ``accams fit --help`` shows it (``--help-all`` shows all).
     brief : str
-        A few words for ``accams fit --help``, where it is shown there.
-    type : str
-        Its type as the docstring gives it; by default what the kind says.
+        A few words for ``accams fit --help``, if it is to be shown there.
     """
-    texts = {"doc": doc, "brief": brief, "type": type or kind.text}
-    metadata = {"kind": kind, "flag": flag, "basic": basic, **texts}
+    metadata = {"kind": kind, "doc": doc, "flag": flag, "brief": brief}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
 
 
@@ -60,7 +52,7 @@ class Settings:
             record = nested(each)
             if deep and record is not None:
                 value = params[each.name]
-                inner = (value if isinstance(value, record) else record()).get_params()  # a wrong one is told by fit
+                inner = (value if isinstance(value, record) else record()).get_params()  # fit refuses others
                 params.update({f"{each.name}__{name}": value for name, value in inner.items()})
         return params
 
@@ -153,7 +145,7 @@ def with_parameters(doc: str, cls: type[Any]) -> str:
     """Return a docstring with its *Parameters* section, before all other sections."""
     lines = ["Parameters", "----------"]
     for each in dataclasses.fields(cls):
-        lines.append(f"{each.name} : {each.metadata['type']}, default {each.default!r}")
+        lines.append(f"{each.name} : {each.metadata['kind'].type}, default {each.default!r}")
         lines += textwrap.wrap(each.metadata["doc"], 108, initial_indent="    ", subsequent_indent="    ")
     section = textwrap.indent("\n".join(lines), "    ") + "\n\n"
     places = [doc.find(f"    {name}\n    ---") for name in SECTIONS]

@@ -29,6 +29,7 @@ class Kind:
     text: str = "anything"
     metavar: str = "VALUE"
     letter: str = "X"  # a short metavar
+    type: str = "object"  # as in docstrings
 
     def allows(self, value: Any) -> bool:
         """Return whether `value` is of this kind."""
@@ -60,6 +61,7 @@ class Kind:
 class Integer(Kind):
     """An integer of at least `low`."""
 
+    type = "int"
     metavar, letter = "INTEGER", "N"
 
     def __init__(self, low: int = 1) -> None:
@@ -76,6 +78,7 @@ class Integer(Kind):
 class Number(Kind):
     """A finite number of at least `low` (or above it, if `open_low`) and at most `high`."""
 
+    type = "float"
     metavar = "NUMBER"
 
     def __init__(self, low: float = 0.0, high: float = float("inf"), open_low: bool = False) -> None:
@@ -103,6 +106,9 @@ class Words(Kind):
     def __init__(self, *words: Any) -> None:
         self.words = words
         self.text = " or ".join(map(repr, words))
+        self.type = self.text if len(words) == 1 else f"{{{', '.join(map(repr, words))}}}"
+        if True in words:
+            self.type = " or ".join(["bool", *(repr(word) for word in words if not isinstance(word, bool))])
         self.metavar = "|".join(str(word).lower() for word in words)
 
     def allows(self, value: Any) -> bool:
@@ -125,6 +131,7 @@ class Either(Kind):
     def __init__(self, *kinds: Kind) -> None:
         self.kinds = kinds
         self.text = " or ".join(kind.text for kind in kinds)
+        self.type = " or ".join(kind.type for kind in kinds[::-1])
         self.metavar, self.letter = "|".join(kind.metavar for kind in kinds), kinds[-1].letter
 
     def allows(self, value: Any) -> bool:
@@ -148,6 +155,7 @@ class Several(Kind):
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.text, self.metavar = f"{kind.text} or a list of those", f"{kind.metavar}[,{kind.metavar}...]"
+        self.type = f"{kind.type} or list of {kind.type}"
 
     def allows(self, value: Any) -> bool:
         if self.kind.allows(value):
@@ -163,6 +171,7 @@ class Several(Kind):
 class Pair(Kind):
     """Two positive numbers: shape and scale of an inverse gamma distribution."""
 
+    type = "(float, float)"
     text = "two numbers above 0 (shape and scale of an inverse gamma distribution)"
     metavar = "SHAPE,SCALE"
 
@@ -179,6 +188,7 @@ class Pair(Kind):
 class Clusters(Kind):
     """Row and column clusters of the stencils: k, (k_rows, k_cols), or a list of those."""
 
+    type = "int, (int, int) or list of those"
     text = f"an integer from 1 to {MAX_CLUSTERS}, a tuple (rows, columns) of those, or a list of either"
     metavar, letter = "K|ROWSxCOLUMNS", "K"
 
@@ -203,6 +213,7 @@ class Clip(Kind):
     """True, False or a range."""
 
     text = "True, False or (low, high)"
+    type = "bool or (float, float)"
     metavar = "true|false|LOW,HIGH"
 
     def allows(self, value: Any) -> bool:
@@ -224,6 +235,7 @@ class Seed(Kind):
     """A seed as scikit-learn has it: None, an integer, or a generator of NumPy."""
 
     text = "None, a non-negative integer or a NumPy generator"
+    type = "int, RandomState, Generator or None"
     metavar, letter = "none|INTEGER", "N"
 
     def allows(self, value: Any) -> bool:
@@ -243,6 +255,7 @@ class Bytes(Kind):
     """
 
     text = "a size in bytes, such as 8e9 (as text also 500MB or 8GiB)"
+    type = "float"
     metavar = "SIZE"
 
     def allows(self, value: Any) -> bool:
@@ -269,6 +282,7 @@ class FilePath(Kind):
     """A path of a file whose folder exists."""
 
     text = "a path in a folder that exists"
+    type = "path"
     metavar = letter = "PATH"
 
     def allows(self, value: Any) -> bool:
@@ -279,6 +293,7 @@ class Callables(Kind):
     """None or a sequence of callables."""
 
     text = "None or a list of callables"
+    type = "list of callables or None"
 
     def allows(self, value: Any) -> bool:
         return value is None or (isinstance(value, (tuple, list)) and all(map(callable, value)))
@@ -289,7 +304,7 @@ class Instance(Kind):
 
     def __init__(self, cls: type[Any]) -> None:
         self.cls = cls
-        self.text = f"None or an instance of {cls.__name__}"
+        self.text, self.type = f"None or an instance of {cls.__name__}", f"{cls.__name__} or None"
 
     def allows(self, value: Any) -> bool:
         return value is None or isinstance(value, self.cls)

@@ -1,1 +1,1 @@
-"""What can be done with a model once it is there: recommend, fold in, compare, explain."""
+"""Use of a model by position: score, fold in, compare, explain, evaluate."""

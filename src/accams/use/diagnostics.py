@@ -43,15 +43,15 @@ class Diagnostics:
     changed : array (sweep, stencil, side)
         Share of the labels that changed; 1 when ACCAMS fits a stencil for the first time.
     gain : array (sweep, stencil)
-        By how much the stencil lowers the mean squared error on the training data, the others being as they are.
+        Reduction of the mean squared error on the training data by the stencil, given the others.
     rmse : array (sweep,)
-        On the training data, after each sweep (of single draws).
+        Training RMSE after each sweep (of single draws).
     error : array (sweep, stencil) or None
-        ACCAMS: the same after each stencil.
+        ACCAMS: training RMSE after each stencil.
     sigma, validation_rmse : array (sweep,) or None
-        BayesianACCAMS: the noise of the sampler; the error of the running mean where there was a validation part.
+        BayesianACCAMS: noise of the sampler; error of the running mean where there was a validation set.
     posterior : Posterior or None
-        With traces of what does not depend on how clusters are numbered.
+        Holds the traces.
     """
 
     entropy: Floats
@@ -64,7 +64,7 @@ class Diagnostics:
     posterior: Posterior | None = None
 
     def mixing(self) -> list[Mixing]:
-        """R-hat and effective sample sizes of the traced quantities, by ArviZ (models with draws)."""
+        """Return R-hat and effective sample sizes of the traced quantities, by ArviZ (models with draws)."""
         if self.posterior is None:
             raise InputError("mixing is about chains of draws (BayesianACCAMS); this model has a single stencil sum")
         return self.posterior.mixing()
@@ -98,25 +98,25 @@ class Diagnostics:
 
 
 def diagnostics_of(history: Sequence[Step] | Sequence[Sweep], posterior: Posterior | None) -> Diagnostics:
-    """Return the diagnostics of a fit from what it reported."""
+    """Return the diagnostics of a fit from its history."""
     if not history:
         raise InputError("this model has no record of its fit: compressed models and files without ids leave it out")
     if isinstance(history[0], Step):
-        return _of_steps([each for each in history if isinstance(each, Step)])
-    sweeps = [each for each in history if isinstance(each, Sweep)]
-    visits = np.array([each.visits for each in sweeps], np.float64)
-    validation = np.array([np.nan if each.validation_rmse is None else each.validation_rmse for each in sweeps])
+        return _of_steps([step for step in history if isinstance(step, Step)])
+    sweeps = [sweep for sweep in history if isinstance(sweep, Sweep)]
+    visits = np.array([sweep.visits for sweep in sweeps], np.float64)
+    validation = np.array([sweep.validation_rmse for sweep in sweeps], np.float64)  # None becomes NaN
     return Diagnostics(
         *_parts(visits),
-        rmse=np.array([each.rmse for each in sweeps]),
-        sigma=np.array([each.sigma for each in sweeps]),
+        rmse=np.array([sweep.rmse for sweep in sweeps]),
+        sigma=np.array([sweep.sigma for sweep in sweeps]),
         validation_rmse=None if np.isnan(validation).all() else validation,
         posterior=posterior,
     )
 
 
 def _of_steps(history: list[Step]) -> Diagnostics:
-    """Of ACCAMS; in a last sweep that was not finished, the other stencils are as they were and have not changed."""
+    """Return the diagnostics of ACCAMS; stencils that an unfinished last sweep did not reach stay as they were."""
     sweeps, width = history[-1].sweep + 1, max(step.stencil for step in history) + 1
     visits, error = np.zeros((sweeps, width, len(Visit._fields))), np.zeros((sweeps, width))
     for step in history:
@@ -132,5 +132,5 @@ def _of_steps(history: list[Step]) -> Diagnostics:
 
 
 def _parts(visits: Floats) -> tuple[Floats, Floats, Floats]:
-    """Entropy, change and gain, from columns as in `Visit`."""
+    """Return entropy, change and gain from the columns of `Visit`."""
     return visits[..., 0:2], visits[..., 2:4], visits[..., 4]

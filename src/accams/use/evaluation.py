@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accams import metrics
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of intervals
-LEAST = 0.01  # of the entries, in a group of their own
+LEAST = 0.01  # share of the entries in the smallest group
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Predictor = Callable[[Positions, Positions, list[float]], tuple[Floats, Floats]]
@@ -38,7 +38,7 @@ class Evaluation:
         Observations.
     rmse, mae : float
     rmse_of_mean : float
-        RMSE of predicting the model's average everywhere: what any model must beat.
+        RMSE of predicting the model's average everywhere, the baseline.
     coverage : tuple of (float, float)
         Nominal level of an interval and the share of observations inside (models with a predictive spread).
     by_row, by_col : tuple of ActivityGroup
@@ -57,24 +57,25 @@ class Evaluation:
     new: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> Evaluation:
-        """Rebuild from what `dataclasses.asdict` gives, through JSON; raise ValueError for an invalid record."""
+    def from_dict(cls, record: dict[str, Any]) -> Evaluation:
+        """Rebuild from the JSON of `dataclasses.asdict`; raise ValueError for an invalid record."""
         by_row, by_col = (
-            tuple(ActivityGroup(float(low), float(high), int(n), float(error)) for low, high, n, error in found[name])
+            tuple(ActivityGroup(float(low), float(high), int(n), float(error)) for low, high, n, error in record[name])
             for name in ("by_row", "by_col")
         )
-        coverage = tuple((float(level), float(share)) for level, share in found["coverage"])
-        rmse, mae, of_mean = (float(found[name]) for name in ("rmse", "mae", "rmse_of_mean"))
-        rows, cols = found.get("new", (0.0, 0.0))  # missing in the first files of format 1
+        groups = (*by_row, *by_col)
+        coverage = tuple((float(level), float(share)) for level, share in record["coverage"])
+        n, rmse, mae, of_mean = int(record["n"]), *(float(record[name]) for name in ("rmse", "mae", "rmse_of_mean"))
+        rows, cols = record.get("new", (0.0, 0.0))  # missing in the first files of format 1
         new = float(rows), float(cols)
-        errors = [rmse, mae, of_mean, *(group.rmse for group in (*by_row, *by_col))]
-        shares = [*new, *(x for pair in coverage for x in pair)]
-        counts = [int(found["n"]), *(group.n for group in (*by_row, *by_col))]
-        if min(counts) < 1 or not all(0.0 <= x < np.inf for x in errors) or not all(0.0 <= x <= 1.0 for x in shares):
+        if not (
+            all(0.0 <= x < np.inf for x in (rmse, mae, of_mean, *(group.rmse for group in groups)))
+            and all(0.0 <= x <= 1.0 for x in (*new, *(x for pair in coverage for x in pair)))
+            and all(count >= 1 for count in (n, *(group.n for group in groups)))
+            and all(0.0 <= group.low < group.high < np.inf for group in groups)
+        ):
             raise ValueError("invalid evaluation record")
-        if not all(0.0 <= group.low < group.high < np.inf for group in (*by_row, *by_col)):
-            raise ValueError("invalid evaluation record")
-        return cls(counts[0], rmse, mae, of_mean, coverage, by_row, by_col, new)
+        return cls(n, rmse, mae, of_mean, coverage, by_row, by_col, new)
 
     def covered(self, level: float) -> float | None:
         """Return the share of observations inside intervals of this level."""
@@ -127,14 +128,10 @@ def _groups(activity: Floats, squares: Floats, weights: Floats | None) -> tuple[
     if pending.any():
         joins = len(parts) > 0 and doubling[parts[-1]].max() > 0
         parts = [*parts[:-1], parts[-1] | pending] if joins else [*parts, pending]
-    return tuple(_group(part, doubling[part], squares, weights) for part in parts)
-
-
-def _group(
-    inside: NDArray[np.bool_], doubling: NDArray[np.int64], squares: Floats, weights: Floats | None
-) -> ActivityGroup:
-    w = None if weights is None or not weights[inside].any() else weights[inside]
-    error = float(np.sqrt(np.average(squares[inside], weights=w)))
-    return ActivityGroup(
-        2.0 ** float(doubling.min()) - 1.0, 2.0 ** (float(doubling.max()) + 1.0) - 1.0, int(inside.sum()), error
-    )
+    groups = list[ActivityGroup]()
+    for inside in parts:
+        w = None if weights is None or not weights[inside].any() else weights[inside]
+        error = float(np.sqrt(np.average(squares[inside], weights=w)))
+        low, high = (2.0 ** float(x) - 1.0 for x in (doubling[inside].min(), doubling[inside].max() + 1))
+        groups.append(ActivityGroup(low, high, int(inside.sum()), error))
+    return tuple(groups)

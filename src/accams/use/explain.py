@@ -1,9 +1,10 @@
-"""One prediction, taken apart: the offset, one signed term for each stencil, and who else is in those blocks."""
+"""Explanations: one prediction as a sum of the offset and a term per stencil, with other members of its blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,16 @@ from accams.data.ids import Index
 from accams.model.codes import Codes
 from accams.use.scoring import Floats
 
-MEMBERS = 5  # that are named of a block
-SHOWN = 8  # terms, of a printed explanation
+MEMBERS = 5  # of a block that are named
+SHOWN = 8  # terms of a printed explanation
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows or columns that share a label.
+    """The users or items that share a label.
 
-    Attributes
-    ----------
-    label, size : int
-    members : tuple
-        Ids of others in it, at most five: those with most data where that is known, or that stand out most.
+    `members` are the ids of at most five others in it: those with most data where that is known, else the most
+    prominent ones.
     """
 
     label: int
@@ -38,7 +36,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Term:
-    """What one stencil adds: the entry of its template for this block of rows and this block of columns."""
+    """The entry of one stencil's template for this block of users and this block of items."""
 
     stencil: int
     value: float
@@ -64,18 +62,18 @@ class Explanation:
     ----------
     user, item : ids
     prediction : float
-        As `predict` gives it; all the parts below add up to it.
+        As `predict` returns it; the parts below add up to it.
     offset : float
     terms : tuple of Term
         One for each stencil, in their order.
     effects : float
-        Of this row and this column, in models that have such effects.
+        Effects of the user and the item, in models that have them.
     remainder : float
-        What the mean over many draws says beyond the one small model that explains it; 0 for a model of one sum.
+        Mean over many draws less the small model that explains it; 0 for a model of one sum.
     clipping : float
-        What keeps the prediction within its range.
+        Clipping to the range of values.
     rounding : float
-        What rounding of all these sums leaves, next to nothing.
+        Rounding error of these sums.
     """
 
     user: Any
@@ -89,35 +87,43 @@ class Explanation:
     rounding: float = 0.0
 
     def total(self) -> float:
-        """The sum of all parts: the prediction, to the last bit."""
+        """Return the sum of all parts: the prediction, to the last bit."""
         total = self.offset
         for term in self.terms:
             total += term.value
         return total + self.effects + self.remainder + self.clipping + self.rounding
 
     def largest(self, n: int = SHOWN) -> list[Term]:
-        """The terms that matter most, the most important one first."""
+        """Return the `n` largest terms, in order of magnitude."""
         return sorted(self.terms, key=lambda term: -abs(term.value))[:n]
 
     def __repr__(self) -> str:
-        lines = [f"{self.prediction:.3f} for ({self.user!r}, {self.item!r}) is", f"  {self.offset:+.3f}  the average"]
-        shown = self.largest()
-        for term in shown:
-            lines.append(f"  {term.value:+.3f}  stencil {term.stencil}: users like {term.users}")
-            lines.append(f"{'':10}on items like {term.items}")
-        left = [term.value for term in self.largest(len(self.terms))[len(shown) :]]
+        lines = [f"{self.prediction:.3f} for ({self.user!r}, {self.item!r}) is"]
+        for value, text in self._lines():
+            lines.append(f"  {value:+.3f}  " + text.replace("\n", f"\n{'':10}"))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<tr><td>{value:+.3f}</td><td>{escape(text)}</td></tr>" for value, text in self._lines())
+        head = escape(f"{self.prediction:.3f} for ({self.user!r}, {self.item!r})")
+        return f"<table><caption>{head}</caption><tbody>{lines}</tbody></table>"
+
+    def _lines(self) -> list[tuple[float, str]]:
+        """Return the parts that are shown, in words."""
+        terms, left = self.largest(), [term.value for term in self.largest(len(self.terms))[SHOWN:]]
         rest = [
             (sum(left), f"{len(left)} more stencils"),
             (self.effects, "effects of the user and the item"),
             (self.remainder, "what many draws say beyond this"),
             (self.clipping, "to stay within the range of values"),
         ]
-        return "\n".join(lines + [f"  {value:+.3f}  {what}" for value, what in rest if value])
+        shown = [(x.value, f"stencil {x.stencil}: users like {x.users}\non items like {x.items}") for x in terms]
+        return [(self.offset, "the average"), *shown, *((value, text) for value, text in rest if value)]
 
 
 @dataclass(frozen=True)
 class Members:
-    """Who is in which block, the most telling ones first."""
+    """Members of blocks, by decreasing weight."""
 
     codes: Codes
     rows: Index
@@ -125,9 +131,9 @@ class Members:
     weights: tuple[Floats, Floats]
 
     def block(self, side: int, stencil: int, label: int, itself: int) -> Block:
-        """The rows (side 0) or columns (side 1) with this label; the average label stands for all.
+        """Return the block of rows (side 0) or columns (side 1) with this label; the average label stands for all.
 
-        The one at position `itself` counts, but is not named.
+        Position `itself` is counted but not named.
         """
         labels = (self.codes.rows, self.codes.cols)[side][:-1, stencil]
         average = label == self.codes.template(stencil).shape[side] - 1
@@ -141,9 +147,10 @@ def explain(
     members: Members, row: int, col: int, names: tuple[Any, Any], mean: float, prediction: float, many: bool,
     lines: Sequence[Floats] | None = None, row_labels: NDArray[np.int64] | None = None, effect: float = 0.0,
 ) -> Explanation:  # fmt: skip
-    """The parts of `prediction`, which is `mean` within a range, by a stencil sum that stands for `many` or itself.
+    """Split `prediction`, which is `mean` clipped to a range, by the stencil sum of `members`.
 
-    A row that was folded in is known by the expected lines of its templates, its most probable labels and its effect.
+    With `many`, that sum stands for the mean over draws. A folded-in row is given by the expected lines of its
+    templates, its most probable labels and its effect.
     """
     codes, terms = members.codes, list[Term]()
     labels = codes.rows[row] if row_labels is None else row_labels
@@ -162,16 +169,16 @@ def explain(
 
 
 def prominence(codes: Codes) -> tuple[Floats, Floats]:
-    """How far from average each row and column is predicted: those with much data stand out most."""
+    """Return how far from average each row and column is predicted: those with much data are most prominent."""
     return _prominence(codes, 0), _prominence(codes, 1)
 
 
 def _prominence(codes: Codes, side: int) -> Floats:
     labels, others = (codes.rows, codes.cols) if side == 0 else (codes.cols, codes.rows)
-    found = np.zeros(len(labels) - 1)
+    total = np.zeros(len(labels) - 1)
     for s in range(len(codes.starts)):
         lines = np.asarray(codes.template(s) if side == 0 else codes.template(s).T, np.float64)
         shares = np.bincount(others[:-1, s], minlength=lines.shape[1])
         away = np.square(lines - lines[-1]) @ shares / max(shares.sum(), 1)
-        found += away[labels[:-1, s]]
-    return found
+        total += away[labels[:-1, s]]
+    return total

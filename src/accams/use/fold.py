@@ -1,4 +1,4 @@
-"""New rows from a handful of observations, without fitting anything again."""
+"""Fold in new rows from a handful of observations, without fitting again."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PASSES = 4  # over all stencils; more change next to nothing
 
 @dataclass(frozen=True)
 class Folded:
-    """Rows that a model has not been fitted to.
+    """Rows that a model was not fitted to.
 
     Attributes
     ----------
     profiles : array (row, ...)
-        What each row's line of every template is expected to be, laid out as `Sums.places` says.
+        Expected line of every template for each row, laid out by `Sums.places`.
     constants : array (row, sum)
-        Each sum's offset and the row's effect in it.
+        Offset of each sum plus the effect of the row.
     labels : list of arrays (row, stencil), one for each sum
-        The most probable label of each stencil, or one drawn by its probability.
+        Most probable label of each stencil, or one drawn by its probability.
     """
 
     profiles: Floats
@@ -35,7 +35,7 @@ class Folded:
     labels: list[NDArray[Any]]
 
     def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
-        """Mean and variance over the sums at these columns (-1: the average one), for one of the rows."""
+        """Return mean and variance over the sums at these columns (-1: the average one) for one of the rows."""
         draws = np.empty((len(sums.codes), len(columns)))
         for d, codes in enumerate(sums.codes):
             begins = sums.places[d] + np.cumsum(codes.widths) - codes.widths
@@ -45,7 +45,7 @@ class Folded:
         return draws.mean(axis=0), draws.var(axis=0)
 
     def in_units(self, sums: Sums) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Profiles and constants as a catalogue scores them."""
+        """Return profiles and constants as integers, for `Catalogue.best_of`."""
         return sums.in_units(self.profiles), sums.in_units(self.constants - sums.codes[0].offset)
 
 
@@ -53,10 +53,10 @@ def fold(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
     blank: float = 0.0,
 ) -> Folded:  # fmt: skip
-    """Rows with the observations begins[u] .. begins[u + 1], at known columns, with so much noise.
+    """Fold in rows with the observations begins[u] .. begins[u + 1], at known columns.
 
-    With a seed, labels are drawn by their probabilities rather than the most probable ones taken. All other columns are
-    zeros of weight `blank`.
+    With a seed, labels are drawn by their probabilities; without, the most probable ones are taken. All other columns
+    are zeros of weight `blank`.
     """
     from accams.kernels.fold import fold_rows
 
@@ -87,31 +87,31 @@ def fold_labels(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
     blank: float = 0.0,
 ) -> Folded:  # fmt: skip
-    """The same without profiles, which many rows have no room for: some rows at a time, labels as narrow as they go."""
+    """Fold in many rows, in batches: like `fold`, but without profiles, and with labels of the narrowest type."""
     parts = list[Folded]()
     for number, lo in enumerate(range(0, len(begins) - 1, ROWS_AT_ONCE)):
         some = begins[lo : lo + ROWS_AT_ONCE + 1]
-        own = slice(int(some[0]), int(some[-1]))
+        entries = slice(int(some[0]), int(some[-1]))
         key = None if seed is None else seed + (number << 64)
-        found = fold(sums, noise, some - some[0], cols[own], values[own], key, blank)
-        labels = [each.astype(codes.rows.dtype) for each, codes in zip(found.labels, sums.codes, strict=True)]
-        parts.append(Folded(found.profiles[:, :0], found.constants, labels))
-    together = [np.concatenate(each) for each in zip(*(part.labels for part in parts), strict=True)]
+        part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank)
+        labels = [x.astype(codes.rows.dtype) for x, codes in zip(part.labels, sums.codes, strict=True)]
+        parts.append(Folded(part.profiles[:, :0], part.constants, labels))
+    together = [np.concatenate(x) for x in zip(*(part.labels for part in parts), strict=True)]
     return Folded(np.zeros((len(begins) - 1, 0)), np.concatenate([part.constants for part in parts]), together)
 
 
 def _uniforms(seed: int | None, d: int, shape: tuple[int, ...]) -> Floats:
-    """Random numbers of one sum, or none."""
+    """Return random numbers for one sum, or an empty array without a seed."""
     return np.zeros((0, 0)) if seed is None else np.random.default_rng([seed, d]).random(shape)
 
 
 def _variance(effects: NDArray[np.floating]) -> float:
-    """Mean square of the effects of all rows that have one."""
-    there = effects[effects != 0].astype(np.float64)
-    return float(np.mean(np.square(there))) if len(there) else 0.0
+    """Return the mean square of the effects that are not zero."""
+    nonzero = effects[effects != 0].astype(np.float64)
+    return float(np.mean(np.square(nonzero))) if len(nonzero) else 0.0
 
 
 def _pieces(n: int) -> list[tuple[int, int]]:
-    """So many things in as many ranges as there are threads."""
+    """Split n rows into one range per thread."""
     cuts = np.linspace(0, n, min(n, THREADS.n_threads) + 1).round().astype(int).tolist()
     return list(pairwise(cuts)) or [(0, 0)]

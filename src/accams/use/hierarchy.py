@@ -71,9 +71,17 @@ class Node:
     def __str__(self) -> str:
         return self.text()
 
+    def html(self, name: Callable[[Any], str] = str) -> str:
+        """Return the tree as nested HTML lists."""
+
+        def item(node: Node) -> str:
+            below = f"<ul>{''.join(map(item, node.children))}</ul>" if node.children else ""
+            return f"<li>{node.size:,}: {escape(', '.join(map(name, node.members)))}{below}</li>"
+
+        return f"<ul>{item(self)}</ul>"
+
     def _repr_html_(self) -> str:
-        below = "".join(child._repr_html_() for child in self.children)
-        return f"<ul><li>{self.size:,}: {escape(', '.join(map(str, self.members)))}{below}</li></ul>"
+        return self.html()
 
 
 @dataclass(frozen=True)

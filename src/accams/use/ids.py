@@ -1,4 +1,4 @@
-"""Raw ids that users pass, looked up; where one is not known, the nearest that are."""
+"""Look up raw ids, and suggest the nearest ones for an unknown id."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.ids import Index
+from accams.data.inputs import positions
 from accams.errors import InputError
 from accams.use.scoring import Positions
 
-NEAR = 3
-USUAL = 10  # that are asked for where the user does not say
-LOOKED_AT = 200  # ids beside the place where an unknown one would stand, by which near ones are found
+NEAR = 3  # ids that are suggested
+USUAL = 10  # default of n
+LOOKED_AT = 200  # ids on either side of an unknown one, in alphabetical order, that are compared with it
 
 
 def as_ids(ids: Any) -> NDArray[Any]:
-    """One id, or several, as an array that keeps their types."""
+    """Return one id or several as an array that keeps their types."""
     if hasattr(ids, "to_numpy"):
         ids = np.asarray(ids.to_numpy())
     if isinstance(ids, np.ndarray):
@@ -31,27 +32,22 @@ def as_ids(ids: Any) -> NDArray[Any]:
     whole = all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) for x in listed)
     if whole and listed and abs(max(listed, key=abs)) < 2**63:
         return np.array(listed, np.int64)
-    array = np.empty(len(listed), object)
-    array[:] = listed
-    return array
+    return np.fromiter(listed, dtype=object, count=len(listed))
 
 
 def known(index: Index, ids: NDArray[Any], what: str) -> Positions:
-    """Positions of ids, all of which must be known."""
-    try:
-        positions = index.find(ids)
-    except TypeError as error:  # unhashable: lists, dicts
-        raise InputError(f"ids must be numbers, text, dates or the like ({error})") from None
-    if (positions < 0).any():
-        wrong = np.asarray(ids, object)[int(np.argmax(positions < 0))]
+    """Return the positions of ids; raise InputError for an unknown one."""
+    found = positions(index, ids)
+    if (found < 0).any():
+        wrong = np.asarray(ids, object)[int(np.argmax(found < 0))]
         raise InputError(f"there is no {what} {wrong!r} in this model{_advice(index, wrong)}")
-    return positions
+    return found
 
 
 def check_number(n: Any, most: int, what: str) -> None:
-    """Refuse what is no number; warn that there are not so many (the usual ten may always be asked for)."""
+    """Validate the number of results; warn if there are fewer (the default never warns)."""
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
-        raise InputError(f"n must be a whole number of at least 1, not {n!r}")
+        raise InputError(f"n must be an integer of at least 1, not {n!r}")
     if n > max(most, USUAL):
         warnings.warn(f"n={n:,} is more than the {most:,} {what} of this model: there are no more", stacklevel=4)
 
@@ -64,7 +60,7 @@ def _advice(index: Index, wrong: Any) -> str:
 
 
 def nearest(index: Index, wrong: Any) -> list[Any]:
-    """The three known ids that are most like one that is not known.
+    """Return the three ids most similar to an unknown one.
 
     Examples
     --------
@@ -79,9 +75,9 @@ def nearest(index: Index, wrong: Any) -> list[Any]:
         except (TypeError, ValueError, OverflowError):
             return list(index.ids[:NEAR].tolist())
         return list(index.ids[np.argsort(away, kind="stable")[:NEAR]].tolist())
-    folded = sorted({str(x).casefold(): x for x in index.ids.tolist()}.items(), key=lambda each: each[0])
+    folded = sorted({str(x).casefold(): x for x in index.ids.tolist()}.items(), key=lambda pair: pair[0])
     text = str(wrong).casefold()
-    place = bisect_left(folded, text, key=lambda each: each[0])
+    place = bisect_left(folded, text, key=lambda pair: pair[0])
     beside = dict(folded[max(0, place - LOOKED_AT) : place + LOOKED_AT])
     beside.update({key: x for key, x in folded if text in key} if len(text) > 2 else {})
     return [beside[key] for key in get_close_matches(text, beside, NEAR, 0.5)]

@@ -1,4 +1,4 @@
-"""Records: results that come as a list, with one line per entry, by column or as a DataFrame of any library."""
+"""Records: a list of results, as named tuples, by column or as a DataFrame of any library."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Records(Sequence[R], Generic[R]):
         return [None] * len(self) if name not in self._columns else self._columns[name].tolist()
 
     def _plain(self) -> dict[str, Any]:
-        """Columns that any library takes: arrays of objects as lists."""
+        """Return columns for any library: arrays of objects become lists."""
         return {name: x.tolist() if x.dtype.kind == "O" else x for name, x in self._columns.items()}
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
@@ -179,5 +179,5 @@ def recommendations(
     std: NDArray[np.float64] | None, rules: NDArray[Any],
 ) -> Records[Recommendation]:  # fmt: skip
     """Return recommendations as records."""
-    columns = {"user": users, "item": items, "rank": ranks, "score": scores}
-    return Records(Recommendation, columns | ({} if std is None else {"std": std}) | {"rule": rules})
+    columns = {"user": users, "item": items, "rank": ranks, "score": scores, "std": std, "rule": rules}
+    return Records(Recommendation, {name: x for name, x in columns.items() if x is not None})

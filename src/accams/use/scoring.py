@@ -1,4 +1,4 @@
-"""All columns scored for one row after another, without ever holding the matrix of scores."""
+"""Score all columns for one row after another, without holding the matrix of scores."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from accams.model.interactions import Interactions
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-GROUPS = 32  # of stencils that are looked up at a time: their tables stay in the fastest memory
-ENTRIES = 256  # at most in the table of a group, unless one stencil alone has more
-TOP = 2.0**29  # scores in units are at most so large
-KEPT_PAIRS = 64  # sums whose tables of column codes are kept
+GROUPS = 32  # groups of stencils in a block: their tables stay in the fastest cache
+ENTRIES = 256  # most entries in the table of a group, unless a single stencil has more
+TOP = 2.0**29  # bound of scores in units, so that sums of a few fit into 32 bits
+KEPT_PAIRS = 64  # most sums whose tables of column pairs are cached
 PROFILE_BYTES = 1 << 24  # of the profiles of a batch of rows
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Several stencil sums that count equally: the draws of a posterior, or one model alone.
+    """Stencil sums of equal weight: the draws of a posterior, or a single model.
 
     Attributes
     ----------
     codes : sequence of Codes
     shares : sequence of arrays or None
-        For each sum the probabilities of the rows' labels, to be used in place of the labels, if there are any.
+        For each sum, the probabilities of the rows' labels to use in place of the labels, if there are any.
     """
 
     codes: Sequence[Codes]
@@ -38,27 +38,27 @@ class Sums:
 
     @cached_property
     def places(self) -> Positions:
-        """Where each sum's numbers begin in a profile, and its length."""
-        return np.cumsum([0, *(int(each.widths.sum()) for each in self.codes)])
+        """Start of each sum in a profile, and the length of a profile."""
+        return np.cumsum([0, *(int(codes.widths.sum()) for codes in self.codes)])
 
     @cached_property
     def unit(self) -> float:
-        """What whole numbers are multiples of."""
-        largest = max((self._largest(each) for each in self.codes), default=0.0)
+        """Size of one step of the integer scores."""
+        largest = max(map(self._largest, self.codes), default=0.0)
         return largest / TOP if largest > 0 else 1.0
 
     @cached_property
     def flat(self) -> list[Ints]:
-        """The templates of each sum in units."""
-        return [self.in_units(each.flat) for each in self.codes]
+        """Templates of each sum in units."""
+        return [self.in_units(codes.flat) for codes in self.codes]
 
     @cached_property
     def label_priors(self) -> list[tuple[Positions, Floats]]:
         """Label prior of each sum (`label_priors`)."""
-        return [label_priors(each) for each in self.codes]
+        return list(map(label_priors, self.codes))
 
     def column_pairs(self, d: int) -> Floats:
-        """How many columns have each two of a sum's column codes, counted through over its stencils."""
+        """Return the number of columns for each pair of a sum's column labels, numbered over all its stencils."""
         from accams.kernels.encode import cross_weights
 
         if d not in self._pairs:
@@ -76,13 +76,13 @@ class Sums:
         return {}
 
     def _largest(self, codes: Codes) -> float:
-        """The largest score that there can be, without the offset that all sums have in common."""
+        """Return a bound of the scores, without the offset that all sums share."""
         stencils = np.maximum.reduceat(np.abs(codes.flat), codes.starts).sum() if len(codes.starts) else 0.0
-        effects = (np.abs(each).max() for each in (codes.row_effects, codes.col_effects) if each is not None)
+        effects = (np.abs(x).max() for x in (codes.row_effects, codes.col_effects) if x is not None)
         return float(stencils + sum(effects) + abs(codes.offset - self.codes[0].offset))
 
     def profiles(self, rows: Positions) -> tuple[Ints, Ints]:
-        """The profiles of these rows in units, and their constants, one for each sum."""
+        """Return the profiles of these rows in units, and their constants, one for each sum."""
         from accams.kernels.score import gather_profiles
 
         profiles = np.empty((len(rows), self.places[-1]), np.int32)
@@ -99,29 +99,29 @@ class Sums:
         return profiles, self.in_units(constants)
 
     def in_units(self, numbers: NDArray[np.floating]) -> Ints:
-        """Whole multiples of the unit; a new row's constant can be larger than any that the model has."""
+        """Return the nearest integer multiples of the unit, clipped: constants of new rows are not bounded."""
         within = np.clip(numbers / self.unit, -2.0 * TOP, 2.0 * TOP)
         return np.asarray(np.rint(within), np.int32)
 
 
 def expected_lines(codes: Codes, shares: Floats) -> Floats:
-    """Profiles from probabilities (or any weights) of labels: those of all stencils side by side, a line per row."""
+    """Return profiles from probabilities (or any weights) of labels: all stencils side by side, one line per row."""
     parts, at = [np.zeros((len(shares), 0))], 0
     for s in range(len(codes.starts)):
         template = codes.template(s)
-        own = shares[:, at : at + len(template)]
-        parts.append(own @ template / own.sum(axis=1, keepdims=True))
+        weights = shares[:, at : at + len(template)]
+        parts.append(weights @ template / weights.sum(axis=1, keepdims=True))
         at += len(template)
     return np.concatenate(parts, axis=1)
 
 
 def label_priors(codes: Codes) -> tuple[Positions, Floats]:
-    """How many lines each template has, with the average, and the logarithm of how frequent each row label is."""
-    found = [np.zeros(0)]
+    """Return the lines of each template, with the average, and the log frequency of each row label."""
+    logs = [np.zeros(0)]
     for s, k in enumerate((codes.heights - 1).tolist()):
         counts = np.bincount(codes.rows[:-1, s], minlength=k + 1)[:k] + 1.0 / k
-        found.append(np.append(np.log(counts / counts.sum()), -np.inf))
-    return codes.heights, np.concatenate(found)
+        logs.append(np.append(np.log(counts / counts.sum()), -np.inf))
+    return codes.heights, np.concatenate(logs)
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class Catalogue:
     columns : positions
         The columns that are scored.
     places, widths : arrays (block, group, 2)
-        Where the numbers of a group's two stencils begin in a profile (-1: no stencil), and how many there are.
+        Start of each of a group's two stencils in a profile (-1: no stencil), and its number of columns.
     owner : array (block,)
-        Which sum a block belongs to.
+        Sum that a block belongs to.
     codes : array (block, column, group)
-        Which entry of each group's table is a column's.
+        Entry of each group's table for each column.
     base : array (sum, column)
         Effects of the columns in units; empty if no sum has any.
     """
@@ -153,7 +153,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, sums: Sums, columns: Positions) -> Catalogue:
-        """For these columns of the model."""
+        """Lay out these columns of the model."""
         blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths)]
         groups = max((len(block) for _, block in blocks), default=1)
         places = np.full((len(blocks), groups, 2), -1, np.int64)
@@ -171,7 +171,7 @@ class Catalogue:
         return cls(sums, columns, places, widths, owner, codes, _base(sums, columns))
 
     def places_of(self, rows: Positions, seen: Interactions | None) -> tuple[Positions, Positions]:
-        """What these rows have seen, by place among the columns; -1 where it is not there."""
+        """Return the interactions of these rows, by place among `columns` (-1: not among them)."""
         if seen is None:
             return np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int64)
         starts, columns = seen.of(rows)
@@ -183,43 +183,42 @@ class Catalogue:
         self, rows: Positions, n: int, seen: tuple[Positions, Positions], noise: Floats | None = None,
         lower: float = 0.0,
     ) -> Positions:  # fmt: skip
-        """The best `n` of the columns (or all, if there are fewer) for each row: positions in the matrix, or -1.
+        """Return the best `n` columns (or all, if there are fewer) for each row: positions in the matrix, or -1.
 
-        `seen` are the columns to leave out: where each row's begin, and their places among `columns` (or -1). The
-        order is by the mean over the sums, less `lower` standard deviations, to which each row's `noise` (a variance)
-        contributes.
+        `seen` are the columns to leave out: starts of the rows, and places among `columns` (or -1). The rank is by the
+        mean over the sums less `lower` standard deviations, to which each row's `noise` (a variance) contributes.
         """
         n = min(n, len(self.columns))
-        found = np.empty((len(rows), n), np.int64)
+        best = np.empty((len(rows), n), np.int64)
         batch = max(1, PROFILE_BYTES // (4 * int(self.sums.places[-1]) + 8))
         for lo in range(0, len(rows), batch):
             part = slice(lo, lo + batch)
             profiles, constants = self.sums.profiles(rows[part])
             starts = seen[0][lo : lo + len(profiles) + 1]
-            own = None if noise is None else noise[part]
-            found[part] = self.best_of(profiles, constants, n, (starts, seen[1]), own, lower)
-        return found
+            variance = None if noise is None else noise[part]
+            best[part] = self.best_of(profiles, constants, n, (starts, seen[1]), variance, lower)
+        return best
 
     def best_of(
         self, profiles: Ints, constants: Ints, n: int, seen: tuple[Positions, Positions], noise: Floats | None,
         lower: float,
     ) -> Positions:  # fmt: skip
-        """The same for rows that are known by their profiles."""
+        """Return the best columns like `best`, for rows given by their profiles."""
         from accams.kernels.score import best_columns
 
         n = min(n, len(self.columns))
-        found = np.empty((len(profiles), n), np.int64)
+        best = np.empty((len(profiles), n), np.int64)
         if n < 1:
-            return found
+            return best
         noise = np.zeros(len(profiles)) if noise is None else noise
         tables = profiles, constants, self.places, self.widths, self.owner, self.codes, self.base
         ranges = THREADS.split_evenly(len(profiles), self.codes.size + 1)
-        THREADS.run(best_columns, ranges, *tables, self.sums.unit, noise, lower, *seen, found)
-        return np.where(found >= 0, self.columns[found], -1)
+        THREADS.run(best_columns, ranges, *tables, self.sums.unit, noise, lower, *seen, best)
+        return np.where(best >= 0, self.columns[best], -1)
 
 
 def _blocks(widths: Positions) -> list[list[list[int]]]:
-    """Stencils in groups of at most two whose table is small, and groups in blocks."""
+    """Return stencils in groups of at most two with a small table, and groups in blocks."""
     groups = list[list[int]]()
     for s, width in enumerate(widths.tolist()):
         last = groups[-1] if groups else []
