@@ -311,11 +311,11 @@ def test_help_fits_on_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not flags & {"--alpha", "--threads", "--refit", "--schedule", "--paper"}
 
 
-def test_every_setting_that_help_shows_has_a_brief_text() -> None:
+def test_settings_that_help_shows_have_a_brief_text() -> None:
     for option in settings.options().values():
         for _, each in option.parameters.values():
-            assert bool(each.metadata["brief"]) == each.metadata["basic"]
             assert len(each.metadata["brief"]) <= 45
+            assert each.metadata["brief"].endswith(".") == option.basic
 
 
 @pytest.mark.parametrize("cls", [BayesianACCAMS, ACCAMS])

@@ -43,6 +43,7 @@ def test_an_address_needs_the_engine(store: Path) -> None:
     assert refusal("fit", store, "--address", "auto") == "--address is that of a Ray cluster: add --engine ray"
 
 
+@pytest.mark.full
 def test_a_cluster_of_this_machine(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is started for the fit, and stopped."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -122,6 +122,7 @@ def test_an_error_of_a_worker_is_told_in_its_own_words(
         model.fit(opened)
 
 
+@pytest.mark.full
 def test_batches(data: Observations, tmp_path: Path) -> None:
     """Files written by a cluster are those written here, also if a writer is killed."""
     BayesianACCAMS(2, 3, **SETTINGS).fit(data).save(tmp_path / "m.accams")

@@ -13,3 +13,12 @@ def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     from accams.fit import bayesian
 
     monkeypatch.setattr(bayesian, "calibrate", partial(bayesian.calibrate, sweeps=(6, 4)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave forms of a model that a class of tests does not name in `quick` to the full run."""
+    for item in items:
+        quick = getattr(getattr(item, "cls", None), "quick", None)
+        form = getattr(getattr(item, "callspec", None), "params", {}).get("model")
+        if quick is not None and form is not None and form not in quick:
+            item.add_marker("full")

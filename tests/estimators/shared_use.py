@@ -37,7 +37,9 @@ SEEN = TABLE.groupby("user").item.agg(set).to_dict()
 
 
 class UseTests(ReadingTests):
-    """Tests of one kind of model, fitted and loaded; a subclass overrides `fit`."""
+    """Tests of one kind of model, fitted and loaded; a subclass overrides `fit`, and may leave one form to `full`."""
+
+    quick = ("fitted", "loaded")
 
     def fit(self) -> StencilEstimator:
         raise NotImplementedError

@@ -253,9 +253,10 @@ def test_many_observations_for_each_label_are_not_calibrated() -> None:
     """A complete 400 x 400 matrix has 200 observations per row and column."""
     matrix = np.add.outer(np.arange(400) % 3, np.arange(400) % 2) + np.random.default_rng(0).normal(0, 0.5, (400, 400))
     observations = Observations.from_dense(matrix)
-    assert not plan_of(make(n_stencils=4, noise="calibrated"), observations, 0).calibrated
-    assert plan_of(make(n_stencils=5, noise="calibrated"), observations, 0).calibrated
-    model = make(n_stencils=2, n_clusters=3, noise="calibrated", row_noise=None, n_sweeps=20, n_burn_in=10).fit(matrix)
+    assert not plan_of(make(n_stencils=4, noise="auto"), observations, 0).calibrated
+    assert plan_of(make(n_stencils=5, noise="auto"), observations, 0).calibrated
+    assert plan_of(make(n_stencils=4, noise="calibrated"), observations, 0).calibrated  # where asked for
+    model = make(n_stencils=2, n_clusters=3, noise="auto", row_noise=None, n_sweeps=20, n_burn_in=10).fit(matrix)
     assert model.calibration_ is None
     assert model.sigma_ == pytest.approx(0.5, rel=0.02)
     assert model.predictive_sigma_ == pytest.approx(0.5, rel=0.02)

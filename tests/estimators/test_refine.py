@@ -146,7 +146,7 @@ def test_a_posterior_is_compressed_first():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: refine(ACCAMS(), SMOOTH), "begins with a StencilSum, not with a ACCAMS"),
+        (lambda: refine(ACCAMS(), SMOOTH), "starts from a StencilSum, not from a ACCAMS"),
         (lambda: refine(start_for(SMOOTH), SMOOTH[:5]), "the target is 5 x 70, but the model is 90 x 70"),
         (lambda: refine(start_for(SMOOTH), SMOOTH, max_bytes=10), "too small: a model without any stencil takes"),
         (lambda: refine(start_for(SMOOTH), SMOOTH, n_rounds=0), "n_rounds"),

@@ -43,6 +43,7 @@ class TestBayes(UseTests):
 
 class TestEffects(UseTests):
     has_draws = has_spread = True
+    quick = ("loaded",)
 
     def fit(self) -> BayesianACCAMS:
         return make(**BAYES, effects="continuous").fit(TABLE)
@@ -50,6 +51,7 @@ class TestEffects(UseTests):
 
 class TestProbabilities(UseTests):
     has_draws = has_spread = True
+    quick = ("fitted",)
 
     def fit(self) -> BayesianACCAMS:
         return make(**BAYES, rao_blackwell=True, row_noise=None, clip=False).fit(TABLE)
@@ -57,6 +59,7 @@ class TestProbabilities(UseTests):
 
 class TestCompressed(UseTests):
     has_spread = True
+    quick = ("loaded",)
 
     def fit(self) -> Model:
         return make(**BAYES).fit(TABLE).compress(2500, verbose=False)

@@ -251,7 +251,7 @@ def test_estimators_without_an_entry(saved, name):
         ("fit", {"estimator": None}), ("fit", {"estimator": ["ACCAMS"]}), ("fit", {"estimator": "a" * 10_001}),
         ("values", {"range": [1]}), ("values", {"range": None}), ("values", {"range": "ab"}),
         ("values", {"range": [[], []]}), ("values", {"range": [2.0, 1.0]}), ("values", {"range": [float("nan"), 1.0]}),
-        ("values", {"range": [0.0, float("inf")]}), ("values", {"clip": [2.0, 1.0]}), ("values", {"clip": True}),
+        ("values", {"range": [0.0, float("inf")]}), ("values", {"clip": [2.0, 1.0]}), ("values", {"clip": "yes"}),
         ("values", {"clip": [1.0]}), ("values", {"sigma": -1.0}), ("values", {"sigma": float("nan")}),
         ("values", {"zero_weight": -0.5}), ("values", {"zero_weight": "small"}),
         ("ids", {"row": "tree"}), ("ids", {"row": None}), ("ids", {"row": 3}), ("ids", {"col": "integers"}),

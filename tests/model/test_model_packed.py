@@ -14,7 +14,7 @@ import accams
 from accams.errors import InputError
 from accams.model import packing
 from accams.model.packing import Packed
-from accams.model.stencils import Stencil, StencilSum
+from accams.model.stencils import StencilSum
 
 SHAPES = ((3, 2), (1, 1), (8, 5), (300, 2))
 
@@ -183,4 +183,4 @@ def test_labels_that_take_no_bits_can_be_read_again(tmp_path, monkeypatch, codin
     header, tensors = packing.pack(made.stencils, made.shape, coding)
     del tensors["padding"]
     with pytest.raises(ValueError, match="3,500 bytes cannot come from"):
-        packing.unpack(header, tensors, made.shape, Stencil)
+        packing.unpack(header, tensors, made.shape)

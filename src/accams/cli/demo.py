@@ -30,7 +30,7 @@ POPULAR = 50  # ratings
 MAX_RANK = 60
 
 
-def run_demo(seed: int = 0) -> None:
+def run_demo(seed: int = 0, n_stencils: int = 200) -> None:
     """Fit MovieLens (small) and print error, size, similar titles and recommendations."""
     out = Console()
     observations, titles = _movielens()
@@ -45,7 +45,7 @@ def run_demo(seed: int = 0) -> None:
         "shrinkage": 5.0,
         "random_state": seed,
     }
-    model = ACCAMS(200, early_stopping=True, verbose=True, **settings).fit(training)
+    model = ACCAMS(n_stencils, early_stopping=True, verbose=True, **settings).fit(training)
     seconds = perf_counter() - began
 
     i, j, truth = test.coo()
