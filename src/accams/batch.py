@@ -21,6 +21,7 @@ from accams.fitted.loading import load
 from accams.fitted.model import Model
 from accams.model import container
 from accams.model.interactions import Interactions
+from accams.settings.renamed import renamed
 
 __all__ = ["predict_all", "recommend_all"]
 
@@ -35,6 +36,7 @@ class Task(NamedTuple):
     arguments: tuple[Any, ...]
 
 
+@renamed(seen="history", told="progress")
 def recommend_all(
     model: str | Path, output: str | Path, n: int = 10, *, history: str | Path | None = None,
     include_seen: bool = False, std: bool = False, rows_per_file: int = 20_000, engine: str = "cpu",
@@ -72,6 +74,7 @@ def recommend_all(
     return _run(Path(model), Path(output), tasks, engine, progress, path)
 
 
+@renamed(told="progress")
 def predict_all(
     model: str | Path, rows: NDArray[Any], cols: NDArray[Any], output: str | Path, *, std: bool = False,
     names: tuple[str, str] = ("row", "col"), pairs_per_file: int = 1_000_000, engine: str = "cpu",

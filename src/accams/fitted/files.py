@@ -6,6 +6,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from accams.data.ids import Index
 from accams.errors import InputError, ModelFileError
 from accams.fitted import packing
@@ -36,6 +38,18 @@ def to_bytes(
 
 def _marked(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "optional": True} if name in OPTIONAL else fields
+
+
+def keeps_history(model: Parts, history: Any, ids: bool) -> bool:
+    """Return whether interactions are to be saved, in the model's file or apart; raise InputError if they cannot be."""
+    if isinstance(history, str) and history == "auto":
+        return ids and model.posterior is not None and model.interactions is not None
+    if not isinstance(history, (bool, np.bool_, str, Path)):
+        raise InputError(f"history must be True, False, 'auto' or a path, not {history!r}")
+    if history and model.interactions is None:
+        what = "save it with history=False" if history is True else "there is no history to write"
+        raise InputError(f"this model does not know what its users have seen: {what}")
+    return bool(history)
 
 
 def read(path: str | Path) -> Parts:

@@ -9,7 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams import report as reporting
@@ -24,6 +23,7 @@ from accams.fitted.refining import refine, towards
 from accams.fitted.sides import NOUNS, axis_of
 from accams.model.container import write_atomically
 from accams.model.stencils import StencilSum
+from accams.settings.renamed import renamed
 from accams.use.diagnostics import Diagnostics, diagnostics_of
 from accams.use.explain import Explanation
 from accams.use.hierarchy import Node
@@ -82,7 +82,7 @@ class Model(FormerNames, PredictingParts):
     @property
     def file_size(self) -> int:
         """Bytes of the file that `save` would write; without ids where they cannot be saved."""
-        keep = self._keeps_history("auto", True)
+        keep = files.keeps_history(self, "auto", True)
         try:
             return len(files.to_bytes(self, interactions=keep))
         except InputError:
@@ -357,9 +357,10 @@ class Model(FormerNames, PredictingParts):
         """
         reporting.write(self, path, titles=titles, name=name)
 
+    @renamed(seen="history")
     def save(
         self, path: str | Path, *, ids: bool = True, history: bool | str | Path = "auto", coding: str = "auto",
-        templates: str | float = "float32", seen: bool | str | None = None,
+        templates: str | float = "float32",
     ) -> None:  # fmt: skip
         """Write the model to a file; `accams.load` reads it.
 
@@ -377,29 +378,13 @@ class Model(FormerNames, PredictingParts):
             takes the smaller one.
         templates : {"float32", "float16", "int8", "int4"} or float, default "float32"
             How template entries are stored; a number is the largest error they may have (`StencilSum.rounded`).
-        seen : deprecated
-            Former name of `history`.
         """
-        if seen is not None:
-            warnings.warn("seen is deprecated in save, to be removed in 0.3: use history", FutureWarning, stacklevel=2)
-            history = seen
         apart = isinstance(history, (str, Path)) and history != "auto"
-        keep = False if apart else self._keeps_history(history, ids)
-        content = files.to_bytes(self, ids=ids, interactions=keep, coding=coding, templates=templates)
-        if apart:
-            if self.interactions is None:
-                raise InputError("this model does not know what its users have seen: there is no history to write")
+        keep = files.keeps_history(self, history, ids)
+        content = files.to_bytes(self, ids=ids, interactions=keep and not apart, coding=coding, templates=templates)
+        if apart and self.interactions is not None:
             files.write_history(str(history), *self.indices, self.interactions)
         write_atomically(Path(path), content)
-
-    def _keeps_history(self, history: Any, ids: bool) -> bool:
-        if not isinstance(history, (bool, np.bool_)) and history != "auto":
-            raise InputError(f"history must be True, False, 'auto' or a path, not {history!r}")
-        if isinstance(history, str):
-            return ids and self.posterior is not None and self.interactions is not None
-        if history and self.interactions is None:
-            raise InputError("this model does not know what its users have seen: save it with history=False")
-        return bool(history)
 
     def __repr__(self) -> str:
         (m, n), draws = self.shape, "" if self.posterior is None else f", {len(self.posterior)} draws"

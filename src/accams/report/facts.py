@@ -15,6 +15,7 @@ from accams.model.codes import Codes
 from accams.model.posterior import Mixing
 from accams.model.size import factor_bits
 from accams.model.stencils import StencilSum
+from accams.settings.renamed import renamed
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.use.hierarchy import Node, centred_lines, grouped, telling
@@ -90,6 +91,7 @@ class Facts:
     name: Name
 
 
+@renamed(quality="evaluation")
 def gather(
     model: Any, titles: Mapping[Any, str] | None = None, evaluation: Evaluation | None = None,
     size: int | None = None,

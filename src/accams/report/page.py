@@ -19,6 +19,7 @@ from accams.model.size import bytes_text
 from accams.report import plots
 from accams.report.facts import Facts, gather
 from accams.report.plots import Panel, Plot
+from accams.settings.renamed import renamed
 from accams.use.evaluation import Evaluation
 
 SETTLED = 1.05  # R-hat below which chains agree
@@ -26,6 +27,7 @@ MANY_NEW = 0.5  # share of rows or columns that the model does not know
 THEME = 'document.documentElement.dataset.theme=matchMedia("(prefers-color-scheme: dark)").matches?"dark":"light"'
 
 
+@renamed(quality="evaluation")
 def write(
     model: Any, path: str | Path, *, titles: Mapping[Any, str] | None = None,
     evaluation: Evaluation | None = None, name: str = "model", size: int | None = None,
