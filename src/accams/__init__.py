@@ -3,76 +3,40 @@
 The names below are imported when first used, so that ``import accams`` stays cheap.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-_HOMES = {
-    "ACCAMS": "accams.estimators.accams",
-    "BayesianACCAMS": "accams.estimators.bayesian",
-    "Diagnostics": "accams.use.diagnostics",
-    "Evaluation": "accams.use.evaluation",
-    "Explanation": "accams.use.explain",
-    "FoldedRow": "accams.fitted.folding",
-    "InputError": "accams.errors",
-    "Interactions": "accams.model.interactions",
-    "MissingDataError": "accams.errors",
-    "Model": "accams.fitted.model",
-    "ModelFileError": "accams.errors",
-    "Observations": "accams.data.observations",
-    "Posterior": "accams.model.posterior",
-    "Priors": "accams.settings.bayesian",
-    "Recommendation": "accams.use.records",
-    "Records": "accams.use.records",
-    "Schedule": "accams.settings.bayesian",
-    "Stencil": "accams.model.stencils",
-    "StencilSum": "accams.model.stencils",
-    "Step": "accams.fit.backfit",
-    "Sweep": "accams.fit.run",
-    "distill": "accams.fitted.refining",
-    "load": "accams.fitted.loading",
-    "memory_estimate": "accams.engine.memory",
-    "refine": "accams.fitted.refining",
-}
-_MODULES = ("baselines", "batch", "data", "metrics", "report", "theory")
-
 __all__ = [
-    "ACCAMS",
-    "BayesianACCAMS",
-    "Diagnostics",
-    "Evaluation",
-    "Explanation",
-    "FoldedRow",
-    "InputError",
-    "Interactions",
-    "MissingDataError",
-    "Model",
-    "ModelFileError",
-    "Observations",
-    "Posterior",
-    "Priors",
-    "Recommendation",
-    "Records",
-    "Schedule",
-    "Stencil",
-    "StencilSum",
-    "Step",
-    "Sweep",
-    "__version__",
-    "baselines",
-    "batch",
-    "data",
-    "distill",
-    "load",
-    "memory_estimate",
-    "metrics",
-    "refine",
-    "report",
-    "theory",
-]
+    "ACCAMS", "BayesianACCAMS", "Diagnostics", "Evaluation", "Explanation", "FoldedRow", "InputError", "Interactions",
+    "MissingDataError", "Model", "ModelFileError", "Observations", "Posterior", "Priors", "Recommendation", "Records",
+    "Schedule", "Stencil", "StencilSum", "Step", "Sweep", "__version__", "baselines", "batch", "data", "distill",
+    "load", "memory_estimate", "metrics", "refine", "report", "theory",
+]  # fmt: skip
+
+_NAMES = {  # by module
+    "data.observations": ("Observations",),
+    "engine.memory": ("memory_estimate",),
+    "errors": ("InputError", "MissingDataError", "ModelFileError"),
+    "estimators.accams": ("ACCAMS",),
+    "estimators.bayesian": ("BayesianACCAMS",),
+    "fit.backfit": ("Step",),
+    "fit.run": ("Sweep",),
+    "fitted.folding": ("FoldedRow",),
+    "fitted.loading": ("load",),
+    "fitted.model": ("Model",),
+    "fitted.refining": ("distill", "refine"),
+    "model.interactions": ("Interactions",),
+    "model.posterior": ("Posterior",),
+    "model.stencils": ("Stencil", "StencilSum"),
+    "settings.bayesian": ("Priors", "Schedule"),
+    "use.diagnostics": ("Diagnostics",),
+    "use.evaluation": ("Evaluation",),
+    "use.explain": ("Explanation",),
+    "use.records": ("Recommendation", "Records"),
+}
+_HOMES = {name: f"accams.{module}" for module, names in _NAMES.items() for name in names}
 
 if TYPE_CHECKING:
     from accams import baselines, batch, data, metrics, report, theory
@@ -98,17 +62,15 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"accams.{name}")
     if name == "Guest":
         import warnings
 
         warnings.warn("Guest is deprecated, to be removed in 0.3: use FoldedRow", FutureWarning, stacklevel=2)
         name = "FoldedRow"
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module 'accams' has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+    home = _HOMES.get(name)
+    return importlib.import_module(f"accams.{name}") if home is None else getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:

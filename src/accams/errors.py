@@ -1,7 +1,5 @@
 """Exceptions raised by accams. Their messages say what is wrong and what to do."""
 
-from __future__ import annotations
-
 
 class AccamsError(Exception):
     """Base class of all exceptions defined by accams."""

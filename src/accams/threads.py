@@ -1,7 +1,5 @@
 """Threads that run kernels over ranges of rows."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable

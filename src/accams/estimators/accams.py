@@ -1,10 +1,8 @@
 """ACCAMS: additive co-clustering by k-means and backfitting."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,7 +73,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
     array([2., 3.])
     """
 
-    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> ACCAMS:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -143,7 +141,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
             seed=seed,
         )
 
-    def _search(self, observations: Observations, plan: BackfitSettings) -> tuple[Outcome, list[Step]]:
+    def _search(self, observations: Observations, plan: BackfitSettings) -> "tuple[Outcome, list[Step]]":
         """Return the stencils that predict held-out entries best, and what was tried."""
         with ProgressBar(self.verbose, "holding out", observations.nnz):
             training, held_out = validation_split(observations, self.validation_fraction, plan.seed)
@@ -152,7 +150,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
         outcome = self._run(training, replace(plan, n_relearn=0), early)
         return outcome.first(early.n_stencils), early.history
 
-    def _run(self, observations: Observations, plan: BackfitSettings, early: EarlyStopping | None = None) -> Outcome:
+    def _run(self, observations: Observations, plan: BackfitSettings, early: EarlyStopping | None = None) -> "Outcome":
         what = "fitting" if early is None else "choosing"
         with ProgressBar(self.verbose, what, observations.nnz) as bar:
             shapes, threads, shards = plan.shapes, self.n_threads, self.n_shards
@@ -162,7 +160,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
             finally:
                 engine.close()
 
-    def _backfit(self, engine: Engine, plan: BackfitSettings, early: EarlyStopping | None, bar: ProgressBar) -> Outcome:
+    def _backfit(self, engine: Engine, plan: BackfitSettings, early: EarlyStopping | None, bar: ProgressBar) -> "Outcome":
         told, stopped, planned = 0, False, len(plan.shapes) * (1 + plan.n_relearn)
         state = engine.new_state()
         if early is not None:
@@ -196,7 +194,7 @@ class Outcome:
     engine: str
     interrupted: bool
 
-    def first(self, n_stencils: int) -> Outcome:
+    def first(self, n_stencils: int) -> Self:
         """Return the outcome with the first stencils only."""
         stencils, steps = self.stencils.truncate(n_stencils), self.steps[:n_stencils]
         return replace(self, stencils=stencils, steps=steps)

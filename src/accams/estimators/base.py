@@ -1,7 +1,5 @@
 """StencilEstimator: what ACCAMS and BayesianACCAMS share. They check input, fit, set `model_` and delegate to it."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable
@@ -38,7 +36,7 @@ def delegated(method: Callable[Concatenate[Model, P], R]) -> Callable[Concatenat
     """Make a method of an estimator from one of `Model`, with the same signature and documentation."""
 
     @functools.wraps(method)
-    def call(self: StencilEstimator, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: "StencilEstimator", /, *args: P.args, **kwargs: P.kwargs) -> R:
         return method(self._fitted(), *args, **kwargs)
 
     return call

@@ -1,10 +1,8 @@
 """BayesianACCAMS: bACCAMS, the Bayesian model, by Gibbs sampling."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,7 +65,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
     """
 
     @classmethod
-    def paper(cls, **changes: Any) -> BayesianACCAMS:
+    def paper(cls, **changes: Any) -> Self:
         """The model with the paper's settings, apart from `changes`.
 
         The collapsed sampler under a Chinese restaurant process with at most 10 clusters a side, alpha = beta = 10,
@@ -95,7 +93,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
     def fit(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, predict_at: Any = None,
         resume: str | Path | None = None,
-    ) -> BayesianACCAMS:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Fit the model.
 
         Parameters

@@ -1,7 +1,5 @@
 """Memory of a fit: refuse one that would not fit, or stream it from disk."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """From the parameters of BayesianACCAMS and the data to the plan of a fit, checked and in the units of the data."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compress a model: distil its sums, and keep a calibrated predictive spread."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, TypeVar
 

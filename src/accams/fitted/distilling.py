@@ -1,7 +1,5 @@
 """Distil many stencil sums into a small one: which matrix to approximate, with which weights, in how many bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Explain predictions and grow the tree of items, by raw ids."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Model files and history files: write them, read them, and say what is wrong with them."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any

@@ -1,11 +1,9 @@
 """Fold in: a new user or item from a handful of values, without fitting anything again."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,7 +42,7 @@ class FoldedRow:
     name: Any = "guest"
 
     @classmethod
-    def of(cls, model: Parts, items: Any, values: Floats) -> FoldedRow:
+    def of(cls, model: Parts, items: Any, values: Floats) -> Self:
         """From values of some items."""
         positions = known(model.col_index, as_ids(items), "item")
         if len(np.unique(positions)) < len(positions):

@@ -1,7 +1,5 @@
 """Earlier formats of model files, rewritten as parts of the present one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Former names of a model's attributes: they work for one more release, with a FutureWarning."""
 
-from __future__ import annotations
-
 import warnings
 from typing import TYPE_CHECKING, Any
 

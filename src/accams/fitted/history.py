@@ -1,7 +1,5 @@
 """Pack the history of a fit into tensors of a model file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Load models from files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

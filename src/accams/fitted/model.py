@@ -1,7 +1,5 @@
 """Model: the one fitted thing."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

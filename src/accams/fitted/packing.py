@@ -1,7 +1,5 @@
 """Pack the parts of a model into header fields and tensors, and unpack them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

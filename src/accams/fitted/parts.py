@@ -1,7 +1,5 @@
 """Parts: what a fitted model is made of, and what is derived from it once and kept."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property

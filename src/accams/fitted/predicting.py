@@ -1,7 +1,5 @@
 """Predict pairs of ids, and compare predictions with data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,9 +1,7 @@
 """A progress bar that appears only when a fit takes longer than two seconds."""
 
-from __future__ import annotations
-
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from accams.fit.backfit import Step
 from accams.fit.run import Sweep
@@ -33,7 +31,7 @@ class ProgressBar:
         self._bar: Any = None
         self._task: Any = None
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Self:
         if self.entries >= MANY:
             self.begin()
         return self

@@ -1,7 +1,5 @@
 """Rank items: recommendations and similar items, by raw ids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Distil and refine stencil sums towards a complete matrix, a function of cells, or observed entries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any

@@ -8,8 +8,6 @@ has fields there and tensors called ``part/name``. Rules for what a reader does 
 - unknown fields of a known part are ignored; a part whose ``"version"`` is newer than the reader's is unknown.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from accams.settings.kinds import FLAG, NONE, Either, Integer, Kind, Number, Words

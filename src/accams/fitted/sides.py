@@ -1,7 +1,5 @@
 """Which side of the matrix an argument means."""
 
-from __future__ import annotations
-
 import warnings
 
 from accams.settings.kinds import Words

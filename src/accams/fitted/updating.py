@@ -1,7 +1,5 @@
 """Update a model: take in new observations of users without fitting again, or forget a user."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Settings of ACCAMS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

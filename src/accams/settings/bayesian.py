@@ -1,7 +1,5 @@
 """Settings of BayesianACCAMS: what most users set, and two records for experts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings that all estimators have in common, made once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from accams.settings.fields import setting

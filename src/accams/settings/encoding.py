@@ -1,7 +1,5 @@
 """Settings as JSON, for files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path

@@ -4,8 +4,6 @@
 its docstring, and gives it `get_params` and `set_params` as scikit-learn has them, into nested records too.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import textwrap

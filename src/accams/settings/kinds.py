@@ -4,8 +4,6 @@ A kind checks a value that was passed in Python and reads one that was typed on 
 file. All messages have one form: ``name must be <text of the kind>, not <value>``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from numbers import Integral, Real

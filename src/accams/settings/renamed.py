@@ -1,7 +1,5 @@
 """Keyword arguments under their former names: they work for one more release, with a FutureWarning."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from collections.abc import Callable
