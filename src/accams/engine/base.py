@@ -5,8 +5,6 @@ and a state travel only k x k tables, label counts and scalars, so the same algo
 a GPU or on a cluster. Axis 0 is rows and axis 1 is columns; tables and templates always have rows first.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -54,7 +52,7 @@ class Engine(Data, ABC):
         self.row_step = row_weight_step(obs, grid)
 
     @abstractmethod
-    def new_state(self, chain: int = 0) -> State:
+    def new_state(self, chain: int = 0) -> "State":
         """Return a state without stencils, whose residual is the data less the offset."""
 
     @cached_property

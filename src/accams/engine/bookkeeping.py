@@ -1,7 +1,5 @@
 """Labels and templates of a chain, kept in this process."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.engine.passes import Data, Passes

@@ -1,7 +1,5 @@
 """The collapsed sampler: labels drawn one row after another, with as many clusters as needed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.engine.passes import Passes

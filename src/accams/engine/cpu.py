@@ -1,7 +1,5 @@
 """The `cpu` engine: observed cells only, in row order and in column order, on threads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +86,7 @@ class CpuEngine(Engine):
         """Return the data less the offset, in both orders."""
         return both_orders(self.observations, self.grid.ticks_of(self.observations.stored_values), self.threads)
 
-    def new_state(self, chain: int = 0) -> CpuState:
+    def new_state(self, chain: int = 0) -> "CpuState":
         """Return a state whose residual is the data less the offset."""
         return CpuState(self)
 

@@ -4,8 +4,6 @@ Sums by cluster are products with a 0/1 matrix, computed as vector additions rat
 Missing cells, if there are any, have weight zero.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -41,7 +39,7 @@ class DenseEngine(Engine):
         elif not obs.is_complete:
             self.weights = _both_orders(self._spread(np.ones(obs.nnz, dtype=np.uint8)))
 
-    def new_state(self, chain: int = 0) -> DenseState:
+    def new_state(self, chain: int = 0) -> "DenseState":
         """Return a state whose residual is the data less the offset."""
         return DenseState(self)
 

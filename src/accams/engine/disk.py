@@ -4,8 +4,6 @@ A thread reads ahead, so that the disk and the kernels work at the same time. Re
 the bit, since no sum depends on the ranges.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -132,7 +130,7 @@ class DiskEngine(Engine):
             self.orders.append(DiskOrder(np.array(starts), *files, weights, ranges_of(np.asarray(starts), DISK_BLOCK)))
         self._states: list[DiskState] = []
 
-    def new_state(self, chain: int = 0) -> DiskState:
+    def new_state(self, chain: int = 0) -> "DiskState":
         """Return a state whose residual is the data less the offset."""
         self._states.append(DiskState(self, chain))
         return self._states[-1]

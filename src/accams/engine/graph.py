@@ -10,8 +10,6 @@ r, and w0 for a blank,
 and the last sum is offset * size(b) plus, for each stencil, one line of template @ cross table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,7 +50,7 @@ class GraphEngine(CpuEngine):
         """Whether stored cells and blanks have the same weight, so that sums need no residual."""
         return isinstance(self.extra[0], int) and self.extra[0] == 0
 
-    def new_state(self, chain: int = 0) -> GraphState:
+    def new_state(self, chain: int = 0) -> "GraphState":
         """Return a state whose residual is the data less the offset."""
         return GraphState(self)
 

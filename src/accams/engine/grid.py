@@ -5,10 +5,9 @@ Values, offset and templates are integer multiples of one power-of-two step, sma
 the residual is a pure function of data, labels and templates, on any engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +51,7 @@ class Grid:
     @classmethod
     def of(
         cls, observations: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False
-    ) -> Grid:
+    ) -> Self:
         """Return the grid for a fit of `n_stencils` stencils; the offset is the mean unless given."""
         low, high = observations.value_range
         centre = observations.mean() if offset is None else offset

@@ -4,8 +4,6 @@ With centres T the cost of point i in cluster a is sum_b n * T[a, b]^2 - 2 * l *
 stencil. Points with missing coordinates have n = 0 there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

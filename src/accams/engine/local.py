@@ -1,7 +1,5 @@
 """Passes on threads of this process, over a residual by rows and by columns, with sums cached in memory."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Estimates of the memory that observations and a fit need."""
 
-from __future__ import annotations
-
 import os
 
 from accams.engine.cuda.memory import device_bytes

@@ -3,8 +3,6 @@
 Axis 0 is rows and axis 1 is columns. "Rows" stands for rows or columns, whichever axis a method is called with.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

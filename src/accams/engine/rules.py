@@ -1,7 +1,5 @@
 """Rules by which a state chooses labels, row weights and effects: plain records, so that they can be sent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,6 +55,15 @@ class Collapsed:
     growing: bool = False
 
 
+class Update(NamedTuple):
+    """One update of a visit: its axis, and the keys of its random numbers."""
+
+    axis: int
+    weights: Key
+    labels: Key
+    template: Key
+
+
 @dataclass(frozen=True)
 class BlockedVisit:
     """A complete visit of the blocked sampler to the current stencil, which an engine can run without callbacks.
@@ -84,15 +91,6 @@ class BlockedVisit:
     precision: float
     concentration: tuple[float, float]
     updates: tuple[Update, ...]
-
-
-class Update(NamedTuple):
-    """One update of a visit: its axis, and the keys of its random numbers."""
-
-    axis: int
-    weights: Key
-    labels: Key
-    template: Key
 
 
 @dataclass(frozen=True)

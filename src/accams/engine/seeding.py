@@ -1,7 +1,5 @@
 """First labels of a stencil, and refilling of empty clusters."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

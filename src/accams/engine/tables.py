@@ -1,7 +1,5 @@
 """Sums per block: the only view of the data that an algorithm has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Sort observations by row and by column in linear time (counting sort)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Observations of one fit in both orders on an NVIDIA GPU."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

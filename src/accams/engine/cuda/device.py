@@ -1,7 +1,5 @@
 """Detection of a GPU, and streams of work for it."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -149,7 +147,7 @@ class Stream:
         with _driver_lock:
             array.copy_to_host(into, stream=self.handle)
 
-    def after(self, other: Stream) -> None:
+    def after(self, other: "Stream") -> None:
         """Make later work of this stream wait for all work given to the other so far."""
         with _driver_lock:
             event = cuda.event()

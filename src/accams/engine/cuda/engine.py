@@ -1,7 +1,5 @@
 """The `cuda` engine: observed cells in both orders on an NVIDIA GPU."""
 
-from __future__ import annotations
-
 import gc
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Cache of CUDA graphs for recurring work: recorded the second time, and launched as one from then on."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Hashable
 

@@ -4,8 +4,6 @@ Rows here are rows or columns, whichever axis is updated. All sums are integers,
 bit. Threads communicate only through shared memory (no warp intrinsics), so the same code runs in the simulator.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From sums to labels and block tables on a GPU. Rows here are rows or columns, whichever axis is updated."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import exp
 from typing import Any, Literal

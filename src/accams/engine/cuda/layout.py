@@ -8,8 +8,6 @@ entry e of lane t is at ``start + 32 e + t``. The threads of a warp read neighbo
 of its own, so nothing is added across threads; the pieces of a row that was cut are added up afterwards.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapreplace
@@ -92,7 +90,7 @@ class SliceLayout:
         threads.run(slices.collect, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, arranged, out)
         return out
 
-    def queues(self, n_blocks: int, warps: int, first: int = 0, last: int | None = None) -> Queues:
+    def queues(self, n_blocks: int, warps: int, first: int = 0, last: int | None = None) -> "Queues":
         """Distribute slices first .. last to about `n_blocks` blocks of so many warps.
 
         Greedily, the longest slice first, each to the warp with the least work. A block serves one tile.

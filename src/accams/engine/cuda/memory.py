@@ -1,7 +1,5 @@
 """Sizes of tiles and pieces, and the memory that a fit takes on a GPU. Imports nothing of CUDA."""
 
-from __future__ import annotations
-
 from math import log2
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """One order of the observations on the device, and the launch of passes over it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from threading import Lock

@@ -1,7 +1,5 @@
 """The residual on the device, in both orders, and the sums over it."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import cuda
 from numpy.typing import NDArray
@@ -38,7 +36,7 @@ class DeviceResidual:
         Whether it still equals the data, so that other chains can copy it.
     """
 
-    def __init__(self, engine: CudaData, slots: Slots, stream: Stream, like: DeviceResidual | None = None) -> None:
+    def __init__(self, engine: CudaData, slots: Slots, stream: Stream, like: "DeviceResidual | None" = None) -> None:
         self.engine, self.slots, self.stream = engine, slots, stream
         self.shape = engine.observations.shape
         self.waiting: list[Waiting] = [[], []]
@@ -54,7 +52,7 @@ class DeviceResidual:
         self._squares = stream.zeros((self.shape[0], 2), np.int64), stream.zeros(self.shape[0], np.float64)
         self._squares_host: NDArray[np.float64] = cuda.pinned_array(self.shape[0], np.float64)
 
-    def _initial(self, like: DeviceResidual | None) -> list[Array]:
+    def _initial(self, like: "DeviceResidual | None") -> list[Array]:
         """Return the data in both orders, copied from a chain that has not begun if there is one."""
         if like is None or not like.pristine:
             return [

@@ -1,7 +1,5 @@
 """Stencils of a chain in slots of fixed device arrays, and copies of them on demand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

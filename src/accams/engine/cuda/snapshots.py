@@ -1,7 +1,5 @@
 """Copies of all labels of a chain, laid out for prediction while the GPU goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 

@@ -1,7 +1,5 @@
 """A chain on the GPU: its residual, labels and templates stay there, and copies are made on demand."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -43,7 +41,7 @@ class CudaState(State):
 
     engine: CudaData
 
-    def __init__(self, engine: CudaData, like: CudaState | None = None) -> None:
+    def __init__(self, engine: CudaData, like: "CudaState | None" = None) -> None:
         super().__init__(engine)
         stream = self.stream = Stream(engine.device)
         self._slots = Slots(self.shape, engine.n_stencils, stream)

@@ -1,7 +1,5 @@
 """Streaming of observations that do not fit on the device: they stay in host memory and are copied in chunks."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

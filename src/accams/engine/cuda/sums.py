@@ -4,10 +4,8 @@ Most rows (here: rows or columns) are a single piece, whose sums are used in pla
 added up first.
 """
 
-from __future__ import annotations
-
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import cuda, int64
@@ -35,7 +33,7 @@ class PieceSums(NamedTuple):
     l: Array
 
     @classmethod
-    def empty(cls, layout: SliceLayout, k: int, heavy: bool, stream: Stream) -> PieceSums:
+    def empty(cls, layout: SliceLayout, k: int, heavy: bool, stream: Stream) -> Self:
         """Allocate the sums of an axis; `heavy`: with weights."""
         n_cut = len(layout.order) - len(layout.alone)
         n, l = stream.zeros((k, n_cut), np.int64), stream.zeros((k, n_cut), np.int64)

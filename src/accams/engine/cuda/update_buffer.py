@@ -1,7 +1,5 @@
 """I/O buffers of one label update, contiguous so that a single copy sends them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

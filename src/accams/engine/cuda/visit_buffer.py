@@ -3,8 +3,6 @@
 Kernels read a line of them instead of arguments that differ between sweeps, so their launches can be recorded.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A Ray cluster: groups of workers that serve requests together and are replaced when they die."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections import Counter
@@ -26,7 +24,7 @@ TRIES = 5  # workers that may die in a row before one has replied
 PATIENCE = 20.0  # seconds to wait for a core for a new worker
 
 
-def connect() -> Cluster:
+def connect() -> "Cluster":
     """Return the connected cluster, the one named by RAY_ADDRESS, or a new one on this machine alone."""
     ray = _library()
     if ray.is_initialized():
@@ -82,11 +80,11 @@ class Cluster:
         """Put a loader into the object store, for every group to use."""
         return self._ray.put(load)
 
-    def group(self, loads: Sequence[Any], matrix: MatrixInfo, cpus: float) -> WorkerGroup:
+    def group(self, loads: Sequence[Any], matrix: MatrixInfo, cpus: float) -> "WorkerGroup":
         """Start workers with so many cores each (or such a fraction of one)."""
         return WorkerGroup(self._ray, loads, matrix, cpus)
 
-    def check_room(self, groups: Sequence[WorkerGroup], need: int) -> None:
+    def check_room(self, groups: Sequence["WorkerGroup"], need: int) -> None:
         """Raise if the workers on some machine, `need` bytes each, exceed its memory."""
         homes = Counter(home for group in groups for home in group.homes)
         for node in self._ray.nodes():

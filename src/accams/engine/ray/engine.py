@@ -1,7 +1,5 @@
 """The `ray` engine: the driver has labels and templates, the workers of a cluster have the ratings."""
 
-from __future__ import annotations
-
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.grid import Grid

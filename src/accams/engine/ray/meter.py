@@ -1,7 +1,5 @@
 """Costs of a chain on a cluster: time per kind of request, the slowest worker, and bytes sent and received."""
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, field

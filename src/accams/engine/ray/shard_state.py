@@ -1,7 +1,5 @@
 """State of one chain in a shard: the residual of some rows (or some columns)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows and columns of a matrix, cut into shards of about equal size for the workers of a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

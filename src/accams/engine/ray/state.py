@@ -1,7 +1,5 @@
 """A chain on a cluster: labels and templates are kept here, residuals and sums by the workers."""
 
-from __future__ import annotations
-
 from time import perf_counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A worker of a cluster: serves requests for one shard. It knows nothing of Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
