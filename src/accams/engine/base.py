@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.engine import seeding
-from accams.engine.collapsed import update_collapsed
+from accams.engine import labelling
 from accams.engine.grid import Grid, row_weight_step, row_weight_ticks
 from accams.engine.kmeans import Init
 from accams.engine.passes import Data, Passes, Random
@@ -31,25 +30,17 @@ from accams.threads import LARGE_PIECE, Threads, ranges_of
 
 
 class Engine(Data, ABC):
-    """Data of one fit, in the form that one kind of hardware needs.
-
-    Attributes
-    ----------
-    in_turn : bool
-        Whether labels can be drawn one row after another (the collapsed sampler).
-    row_step : float
-        Value of one unit of a row's weight.
-    """
+    """Data of one fit, in the form that one kind of hardware needs."""
 
     name: str
-    in_turn = True
+    in_turn = True  # whether labels can be drawn one row after another (the collapsed sampler)
 
     def __init__(self, observations: Observations, grid: Grid, threads: Threads) -> None:
         obs = observations
         uniform = obs.is_complete and obs.stored_weights is None and obs.blank_weight in (None, 1.0)
         super().__init__(obs.shape, uniform, grid, threads)
         self.observations = obs
-        self.row_step = row_weight_step(obs, grid)
+        self.row_step = row_weight_step(obs, grid)  # value of one unit of a row's weight
 
     @abstractmethod
     def new_state(self, chain: int = 0) -> "State":
@@ -105,12 +96,12 @@ class State(Passes):
         labels, if the last update has returned them, so that `Collapsed` need not compute them again.
         """
         if isinstance(rule, Collapsed):
-            return update_collapsed(self, axis, rule, before)
+            return labelling.update_collapsed(self, axis, rule, before)
         tables = self.relabel(axis, rule)
         fillable = tables.counts.min() == 0 and self.shape[axis] >= self.k[axis]
         if isinstance(rule, Nearest) and rule.prices is None and fillable:
             T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
-            moved = seeding.fill_empty_clusters(self, axis, rule, T, tables.counts)
+            moved = labelling.fill_empty_clusters(self, axis, rule, T, tables.counts)
             if moved:
                 tables = replace(self.tables(axis), moved=tables.moved + moved)
         return tables
@@ -152,7 +143,7 @@ class State(Passes):
         with missing cells, the groups of the sketch become the other axis's labels.
         """
         complete = self.engine.observations.is_complete
-        self.set_labels(axis, seeding.seed(self, axis, init, generator, max_iter, complete))
+        self.set_labels(axis, labelling.seed(self, axis, init, generator, max_iter, complete))
 
     def squared_error(self, *, row_weighted: bool = False) -> float:
         """Return the weighted sum of squared residuals on the scale of the data, optionally weighted by row."""

@@ -31,8 +31,7 @@ class MemoryOrder:
     def table_costs(self, resid: NDArray[np.int32], V: NDArray[np.float64], threads: Threads) -> NDArray[np.float64]:
         """Return `Passes.table_costs` for residuals in this order."""
         cost = np.zeros((len(self.starts) - 1, V.shape[1]))
-        args = self.starts, self.index, resid, self.weights, V, V * V, cost
-        threads.run(sparse.table_costs, self.ranges, *args)
+        threads.run(sparse.table_costs, self.ranges, self.starts, self.index, resid, self.weights, V, V * V, cost)
         return cost
 
     def lines(self, resid: NDArray[np.int32], positions: NDArray[np.int64], width: int) -> NDArray[np.float64]:
@@ -87,21 +86,11 @@ class CpuEngine(Engine):
         return both_orders(self.observations, self.grid.ticks_of(self.observations.stored_values), self.threads)
 
     def new_state(self, chain: int = 0) -> "CpuState":
-        """Return a state whose residual is the data less the offset."""
         return CpuState(self)
 
 
 class SparsePasses(LocalPasses):
-    """Passes over the residuals of observed cells, in one order or in both.
-
-    Parameters
-    ----------
-    engine : Data
-    orders : dict
-        Orders of the observations, by axis.
-    resid : dict
-        Residuals of each, in ticks; changed in place.
-    """
+    """Passes over observed cells: `orders` by axis (one or both) and their residuals in ticks, changed in place."""
 
     def __init__(self, engine: Data, orders: dict[int, MemoryOrder], resid: dict[int, NDArray[np.int32]]) -> None:
         super().__init__(engine)

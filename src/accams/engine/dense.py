@@ -40,7 +40,6 @@ class DenseEngine(Engine):
             self.weights = _both_orders(self._spread(np.ones(obs.nnz, dtype=np.uint8)))
 
     def new_state(self, chain: int = 0) -> "DenseState":
-        """Return a state whose residual is the data less the offset."""
         return DenseState(self)
 
     def values_in_ticks(self) -> list[NDArray[Any]]:

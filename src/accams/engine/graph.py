@@ -51,7 +51,6 @@ class GraphEngine(CpuEngine):
         return isinstance(self.extra[0], int) and self.extra[0] == 0
 
     def new_state(self, chain: int = 0) -> "GraphState":
-        """Return a state whose residual is the data less the offset."""
         return GraphState(self)
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.bookkeeping import Bookkeeping
 from accams.engine.kmeans import Init
-from accams.engine.passes import Data, Random
+from accams.engine.passes import Bookkeeping, Data, Random
 from accams.engine.rules import Blocked, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables, added, own_first
 from accams.kernels import assign, sample
@@ -130,8 +129,7 @@ class LocalPasses(Bookkeeping):
         T = np.int32(sign) * self.templates[stencil]
         labels = self.row_labels[stencil], self.col_labels[stencil]
         for axis in self.axes:
-            own_T = np.ascontiguousarray(own_first(T, axis))
-            self.pending[axis].append((labels[axis], labels[1 - axis], own_T))
+            self.pending[axis].append((labels[axis], labels[1 - axis], np.ascontiguousarray(own_first(T, axis))))
 
     def _apply_pending(self, axis: int, leave: int = 0) -> list[Shift]:
         """Apply the pending shifts but the last `leave`, and remove and return those."""

@@ -70,26 +70,14 @@ class BlockedVisit:
 
     Updates of rows and columns alternate: weights of the clusters from their Dirichlet distribution, labels as in
     `Blocked`, then the template. An axis with a single cluster has no update.
-
-    Attributes
-    ----------
-    T, counts
-        Initial template, and rows and columns per label.
-    kappa, spread : float
-        tau^2 / sigma^2 for one unit of weight, and tau in ticks.
-    precision : float
-        As in `Blocked`.
-    concentration : (float, float)
-        Of the Dirichlet priors of row and column labels.
-    updates : tuple of Update
     """
 
-    T: Template
-    counts: list[NDArray[np.int64]]
-    kappa: float
-    spread: float
-    precision: float
-    concentration: tuple[float, float]
+    T: Template  # to begin with
+    counts: list[NDArray[np.int64]]  # rows and columns per label
+    kappa: float  # tau^2 / sigma^2 for one unit of weight
+    spread: float  # tau in ticks
+    precision: float  # as in `Blocked`
+    concentration: tuple[float, float]  # of the Dirichlet priors of row and column labels
     updates: tuple[Update, ...]
 
 

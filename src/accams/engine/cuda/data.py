@@ -9,9 +9,9 @@ from accams.engine.cpu import MemoryOrder, both_orders, memory_orders
 from accams.engine.cuda.device import Device, Stream, find_device
 from accams.engine.cuda.kernels import MAX_LABELS
 from accams.engine.cuda.layout import WARP, lay_out
-from accams.engine.cuda.memory import PIECES, device_bytes, piece_size
 from accams.engine.cuda.order import DeviceOrder, tile_for
 from accams.engine.grid import Grid
+from accams.engine.memory import PIECES, device_bytes, piece_size
 from accams.errors import InputError
 from accams.threads import Threads
 
@@ -21,12 +21,7 @@ LARGEST_CHUNK = 1 << 24  # observations that are streamed together
 class CudaData(Engine):
     """Observations with or without missing cells on a GPU, with room for a given number of stencils.
 
-    Attributes
-    ----------
-    orders : list of DeviceOrder
-        Observations by rows and by columns.
-    staging_size : int
-        Observations of a staging buffer; 0 if all of them stay on the device.
+    `staging_size` is the number of observations of a staging buffer, or 0 if all of them stay on the device.
     """
 
     def __init__(

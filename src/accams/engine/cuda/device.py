@@ -21,27 +21,13 @@ _driver_lock = RLock()  # chains launch from threads of their own
 
 
 class Device(NamedTuple):
-    """Properties of a GPU that launches depend on.
+    """Properties of a GPU that launches depend on."""
 
-    Attributes
-    ----------
-    processors : int
-        Multiprocessors.
-    shared : int
-        Bytes of shared memory that a block may use.
-    memory : int
-        Free bytes.
-    threads : int
-        Threads of a block, unless a kernel says otherwise.
-    simulated : bool
-        Whether this is numba's simulator (NUMBA_ENABLE_CUDASIM is set, for tests).
-    """
-
-    processors: int
-    shared: int
-    memory: int
-    threads: int
-    simulated: bool
+    processors: int  # multiprocessors
+    shared: int  # bytes of shared memory that a block may use
+    memory: int  # free bytes
+    threads: int  # of a block, unless a kernel says otherwise
+    simulated: bool  # numba's simulator (NUMBA_ENABLE_CUDASIM is set, for tests)
 
     def blocks(self, size: int, together: int = 1024) -> int:
         """Return the blocks for so many items: a thread each, or as many as fit, `together` per multiprocessor."""

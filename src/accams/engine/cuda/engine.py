@@ -20,7 +20,6 @@ class CudaEngine(CudaData):
         self._states: list[CudaState] = []
 
     def new_state(self, chain: int = 0) -> CudaState:
-        """Return a state whose residual is the data less the offset."""
         self._states.append(CudaState(self, self._states[0] if self._states else None))
         return self._states[-1]
 

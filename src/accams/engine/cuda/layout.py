@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.cuda.memory import TILE
+from accams.engine.memory import TILE
 from accams.kernels import slices
 from accams.threads import Threads
 
@@ -29,42 +29,25 @@ NOBODY = -1  # row of a lane without a piece
 class SliceLayout:
     """One order of the observations, in slices.
 
-    Attributes
-    ----------
-    tile : int
-        Partners per tile.
-    n_tiles : int
-    slice_starts : array
-        Start of the entries of each slice, and their end; a slice is as long as its longest piece.
-    slice_tiles : array
-        Tile of each slice; slices of a tile are consecutive.
-    owners, lengths, firsts, places : arrays
-        Of each lane of each slice: its row, the entries of its piece, their start in the original order, and the
-        first partner's place in its tile.
-    order : array
-        Rows: first those of one piece in the order of their lanes, then those without observations, then those that
-        were cut.
-    alone : array
-        Lanes of the rows that were not cut (NOBODY without observations), in this order.
-    cut_starts, cut_lanes : arrays
-        The lanes of row ``order[len(alone) + c]`` are ``cut_lanes[cut_starts[c]:cut_starts[c + 1]]``.
-    index : array
-        The partner's place in its tile, of each entry.
+    `order` has first the rows of one piece in the order of their lanes, then those without observations, then those
+    that were cut: the lanes of row ``order[len(alone) + c]`` are ``cut_lanes[cut_starts[c]:cut_starts[c + 1]]``.
     """
 
-    tile: int
+    tile: int  # partners per tile
     n_tiles: int
-    slice_starts: NDArray[np.int64]
-    slice_tiles: NDArray[np.int32]
-    owners: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    firsts: NDArray[np.int64]
-    places: NDArray[np.int32]
+    slice_starts: NDArray[
+        np.int64
+    ]  # of the entries of each slice, and their end; a slice is as long as its longest piece
+    slice_tiles: NDArray[np.int32]  # tile of each slice; slices of a tile are consecutive
+    owners: NDArray[np.int32]  # of each lane of each slice: its row,
+    lengths: NDArray[np.int32]  # the entries of its piece,
+    firsts: NDArray[np.int64]  # their start in the original order,
+    places: NDArray[np.int32]  # and the first partner's place in its tile
     order: NDArray[np.int32]
-    alone: NDArray[np.int32]
+    alone: NDArray[np.int32]  # lanes of the rows that were not cut (NOBODY without observations), in this order
     cut_starts: NDArray[np.int32]
     cut_lanes: NDArray[np.int32]
-    index: NDArray[np.uint16]
+    index: NDArray[np.uint16]  # the partner's place in its tile, of each entry
 
     @cached_property
     def spots(self) -> NDArray[np.int32]:

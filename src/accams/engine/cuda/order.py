@@ -1,19 +1,23 @@
-"""One order of the observations on the device, and the launch of passes over it."""
+"""One order of the observations on the device, and the launch of passes over it.
+
+Observations that do not fit on the device stay in host memory and are copied in chunks.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import cuda
 from numpy.typing import NDArray
 
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
 from accams.engine.cuda.layout import WARP, SliceLayout
-from accams.engine.cuda.memory import TILE
-from accams.engine.cuda.streaming import Chunk, StagingBuffer, chunks_of, pinned
 from accams.engine.cuda.sums import PieceSums, add_up_kernel, threads_per_row
+from accams.engine.memory import TILE
 from accams.errors import InputError
 
 STATIC = 2 * 4 * LARGEST + 1024  # static shared memory of `gather` (two templates), and 1 KB that the driver reserves
@@ -31,20 +35,59 @@ class LaunchPlan:
     shared: int
 
 
+class Chunk(NamedTuple):
+    """Slices that are copied together, and their entries."""
+
+    first_slice: int
+    last_slice: int
+    first: int
+    last: int
+
+
+def chunks_of(layout: SliceLayout, most: int | None) -> list[Chunk]:
+    """Cut a layout into chunks of at most `most` entries (or a single slice that has more); None: one chunk."""
+    starts, chunks, slice_ = layout.slice_starts, list[Chunk](), 0
+    while slice_ < len(starts) - 1:
+        end = len(starts) - 1
+        if most is not None:
+            end = max(slice_ + 1, int(np.searchsorted(starts, starts[slice_] + most, side="right")) - 1)
+        chunks.append(Chunk(slice_, end, int(starts[slice_]), int(starts[end])))
+        slice_ = end
+    return chunks
+
+
+def pinned(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy in pinned memory, which the device can read and write asynchronously."""
+    out: NDArray[Any] = cuda.pinned_array(array.shape, array.dtype)
+    out[:] = array
+    return out
+
+
+class StagingBuffer:
+    """Device buffer for one chunk. Two take turns: one is copied while the other is worked on."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        self.stream, self._size = Stream(device), size
+        self._arrays: dict[str, Array] = {}
+
+    def load(self, name: str, values: NDArray[Any], chunk: Chunk) -> Array:
+        """Copy a chunk of these values to the device."""
+        if name not in self._arrays:
+            self._arrays[name] = self.stream.zeros(self._size, values.dtype)
+        array = self._arrays[name][: chunk.last - chunk.first]
+        self.stream.send(values[chunk.first : chunk.last], array)
+        return array
+
+    def store(self, name: str, values: NDArray[Any], chunk: Chunk) -> None:
+        """Copy a chunk back to where it was loaded from."""
+        self.stream.receive(self._arrays[name][: chunk.last - chunk.first], values[chunk.first : chunk.last])
+
+
 class DeviceOrder:
     """Observations in row order or in column order, on the device.
 
-    Parameters
-    ----------
-    axis : int
-    layout : SliceLayout
-    weights : array or None
-        One integer per observation, in slices.
-    dense : bool
-        Whether every cell is observed, so that no index is needed.
-    stream : Stream
-    most : int or None
-        Entries of a chunk, if observations stay in host memory and are streamed.
+    `weights` are in slices; `dense`: every cell is observed, so that no index is needed; `most`: entries of a chunk, if
+    observations stay in host memory and are streamed.
     """
 
     def __init__(
@@ -62,9 +105,7 @@ class DeviceOrder:
         self._lanes = tuple(stream.upload(array) for array in (layout.slice_starts, layout.owners, layout.lengths))
         self._places = stream.upload(layout.places) if dense else self._unused
         self._tiles = stream.upload(layout.slice_tiles)
-        self.alone, self.order, self.spots = (
-            stream.upload(array) for array in (layout.alone, layout.order, layout.spots)
-        )
+        self.alone, self.order, self.spots = map(stream.upload, (layout.alone, layout.order, layout.spots))
         self._cut = stream.upload(layout.cut_starts), stream.upload(layout.cut_lanes)
         self._plans: dict[tuple[int, bool], LaunchPlan] = {}
         self._lock = Lock()

@@ -1,4 +1,7 @@
-"""The residual on the device, in both orders, and the sums over it."""
+"""The residual on the device, in both orders, the sums over it, and recordings of the kernels that change it."""
+
+import warnings
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from numba import cuda
@@ -8,14 +11,15 @@ from accams.engine.cuda import steps
 from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
-from accams.engine.cuda.order import shift
+from accams.engine.cuda.order import StagingBuffer, pinned, shift
 from accams.engine.cuda.slots import Slots
-from accams.engine.cuda.streaming import StagingBuffer, pinned
 from accams.engine.cuda.sums import PieceSums, take
 from accams.model.stencils import Labels
 
 AT_A_TIME = 1 << 15  # rows whose sums are fetched at a time
+MOST_GRAPHS = 256  # cached
 Waiting = list[tuple[int, int, tuple[int, int]]]  # slots to be added to the residual, with signs and shapes
+Graph = tuple[Callable[[], None], list[Waiting]]  # launches it, and the shifts that wait afterwards
 
 
 class DeviceResidual:
@@ -23,29 +27,17 @@ class DeviceResidual:
 
     A stencil that is taken out is added by the next pass over each order. Until both have done so, a copy of it stays
     in the slot `old`, so that it can be changed in place. One that is put back is subtracted likewise.
-
-    Attributes
-    ----------
-    waiting : list
-        Shifts that the next pass along each axis will add.
-    fresh : list of bool
-        Whether the sums of each axis are up to date.
-    weights : array or None
-        Weights of rows, if they have any.
-    pristine : bool
-        Whether it still equals the data, so that other chains can copy it.
     """
 
     def __init__(self, engine: CudaData, slots: Slots, stream: Stream, like: "DeviceResidual | None" = None) -> None:
         self.engine, self.slots, self.stream = engine, slots, stream
         self.shape = engine.observations.shape
-        self.waiting: list[Waiting] = [[], []]
-        self.fresh = [False, False]
-        self.weights: Array | None = None
-        self.pristine = True
-        self._staging = [
-            StagingBuffer(engine.device, engine.staging_size) for _ in range(2 if engine.staging_size else 0)
-        ]
+        self.waiting: list[Waiting] = [[], []]  # shifts that the next pass along each axis will add
+        self.fresh = [False, False]  # whether the sums of each axis are up to date
+        self.weights: Array | None = None  # of rows, if they have any
+        self.pristine = True  # whether it still equals the data, so that other chains can copy it
+        size = engine.staging_size
+        self._staging = [StagingBuffer(engine.device, size), StagingBuffer(engine.device, size)] if size else []
         self._resid = self._initial(like)
         self._sent: NDArray[np.int32] | None = None
         self._buffers: dict[tuple[int, int, bool], PieceSums] = {}
@@ -55,10 +47,7 @@ class DeviceResidual:
     def _initial(self, like: "DeviceResidual | None") -> list[Array]:
         """Return the data in both orders, copied from a chain that has not begun if there is one."""
         if like is None or not like.pristine:
-            return [
-                pinned(values) if self._staging else self.stream.upload(values)
-                for values in self.engine.values_in_slices()
-            ]
+            return list(map(pinned if self._staging else self.stream.upload, self.engine.values_in_slices()))
         if self._staging:
             return [pinned(resid) for resid in like._resid]
         self.stream.after(like.stream)
@@ -193,3 +182,49 @@ class DeviceResidual:
         where = self.stream, self._resid[axis], self._staging
         self.engine.orders[axis].gather(*where, self.slots.arrays, slot, shifts, partners, sums)
         waiting.clear()
+
+
+class GraphCache:
+    """CUDA graphs of recurring work: recorded the second time, and launched as one from then on.
+
+    The arguments of kernels depend on the work and on the stencils that wait to be added to the residual, so both
+    form the key. Passes over streamed chunks are not recorded.
+    """
+
+    def __init__(self, stream: Stream, residual: DeviceResidual) -> None:
+        self._stream, self._residual = stream, residual
+        self._known: dict[Hashable, Graph | None] = {}  # None: seen once, not recorded
+        self._recordable = not residual.streamed
+
+    def clear(self) -> None:
+        """Drop all recordings, before arrays that they use are replaced."""
+        self._known.clear()
+
+    def run(self, name: Hashable, work: Callable[[], None]) -> None:
+        """Launch the kernels that `work` launches, from a recording if there is one."""
+        key = name, tuple(map(tuple, self._residual.waiting))
+        graph = self._known.get(key)
+        if graph is None and self._recordable and key in self._known:
+            graph = self._known[key] = self._recorded(work)
+        if graph is not None:
+            graph[0]()
+            self._residual.waiting = _copied(graph[1])
+            return
+        if len(self._known) >= MOST_GRAPHS:
+            self._known.clear()
+        self._known[key] = None
+        work()
+
+    def _recorded(self, work: Callable[[], None]) -> Graph | None:
+        """Record work, or return None with a warning if the driver cannot."""
+        before = _copied(self._residual.waiting)
+        try:
+            return self._stream.recorded(work), _copied(self._residual.waiting)
+        except Exception as error:
+            self._recordable, self._residual.waiting = False, before
+            warnings.warn(f"the GPU's kernels cannot be recorded ({error}): each is launched on its own", stacklevel=2)
+            return None
+
+
+def _copied(waiting: list[Waiting]) -> list[Waiting]:
+    return [[*shifts] for shifts in waiting]

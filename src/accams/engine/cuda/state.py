@@ -12,15 +12,12 @@ from accams.engine import kmeans
 from accams.engine.base import State
 from accams.engine.cpu import MemoryOrder, memory_orders
 from accams.engine.cuda import kernels, steps
+from accams.engine.cuda.buffers import Planned, UpdateBuffer, VisitBuffer
 from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
-from accams.engine.cuda.graph_cache import GraphCache
 from accams.engine.cuda.labels import How, label_bytes, label_kernel, label_threads
-from accams.engine.cuda.residual import DeviceResidual
-from accams.engine.cuda.slots import Copies, Slots
-from accams.engine.cuda.snapshots import Snapshots
-from accams.engine.cuda.update_buffer import UpdateBuffer
-from accams.engine.cuda.visit_buffer import Planned, VisitBuffer
+from accams.engine.cuda.residual import DeviceResidual, GraphCache
+from accams.engine.cuda.slots import Copies, Slots, Snapshots
 from accams.engine.kmeans import Init
 from accams.engine.passes import Random
 from accams.engine.rules import Blocked, BlockedVisit, Nearest, Template
@@ -45,17 +42,14 @@ class CudaState(State):
         super().__init__(engine)
         stream = self.stream = Stream(engine.device)
         self._slots = Slots(self.shape, engine.n_stencils, stream)
-        self._residual: DeviceResidual = DeviceResidual(
-            engine, self._slots, stream, None if like is None else like._residual
-        )
+        other = None if like is None else like._residual
+        self._residual: DeviceResidual = DeviceResidual(engine, self._slots, stream, other)
         self._visit_buffer = VisitBuffer(engine.n_stencils, 2, stream)
         self._update_buffer, self._snapshots = UpdateBuffer(stream), Snapshots(self._slots, stream)
         self._tables = stream.zeros(2 * kernels.LARGEST + kernels.MAX_LABELS + 1, np.int64)
         self._prices = stream.zeros(kernels.MAX_LABELS, np.float64)
         self._unused = stream.zeros(1, np.int32)  # passed for weights if there are none
-        self._cells: list[
-            tuple[NDArray[np.int64], NDArray[np.int64], tuple[Array, ...]]
-        ] = []  # last predicted, on the device
+        self._cells: list[tuple[Any, Any, tuple[Array, ...]]] = []  # rows and columns last predicted, on the device too
         self._taken_out = True  # whether the current stencil is out of the residual (or will be after the next pass)
         self._counted = set[int]()  # slots whose cluster sizes are up to date on the device
         self._planned: list[Planned] = []  # visits not yet launched
@@ -162,7 +156,7 @@ class CudaState(State):
         assert self.current is not None
         k, threads = self.k[axis], self.engine.threads
         if k > 1:
-            n, l = self._some_sums(axis, kmeans.some_points(self.shape[axis], generator))
+            n, l = self.sums(axis, kmeans.some_points(self.shape[axis], generator))
             T = kmeans.centres(n, l, k, init, generator, threads, threads.split_evenly(len(n), k), n_trials)
             self.set_labels(axis, np.zeros(self.shape[axis], np.uint8))
         for _ in range(max_iter if k > 1 else 0):
@@ -176,8 +170,11 @@ class CudaState(State):
         self._run_planned()  # with the weights as they were
         self.row_weights, self._residual.fresh = weights, [False, False]
 
-    def sums(self, axis: int) -> SumPair:
-        return self._some_sums(axis, None)
+    def sums(self, axis: int, chosen: NDArray[np.int64] | None = None) -> SumPair:
+        assert self.current is not None
+        self._settle()
+        self._residual.send_weights(self.row_weights)
+        return self._residual.fetch_sums(axis, self._residual.sums(axis, self.current), chosen)
 
     def codes(self) -> Codes | Future[Codes]:
         if self.current is not None or not self.templates:
@@ -318,13 +315,6 @@ class CudaState(State):
         self._run_planned()
         return list(self.stream.fetch(self._slots.labels[axis][lo:hi]))
 
-    def _some_sums(self, axis: int, positions: NDArray[np.int64] | None) -> SumPair:
-        """Return the sums of some rows (columns), or of all, by the current stencil's clusters of the other axis."""
-        assert self.current is not None
-        self._settle()
-        self._residual.send_weights(self.row_weights)
-        return self._residual.fetch_sums(axis, self._residual.sums(axis, self.current), positions)
-
     def _uploaded_cells(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[Array, ...]:
         """Return cells on the device and an array for predictions, cached since every sweep predicts the same cells."""
         known = next((cells for cells in self._cells if cells[0] is rows and cells[1] is cols), None)
@@ -337,7 +327,6 @@ class CudaState(State):
     # -- on the CPU --------------------------------------------------------------------------------------------
 
     def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
-        """Write n and l of every row (column) by any labels of the other axis."""
         self._settle()
         self._residual.send_weights(self.row_weights)
         n[:], l[:] = self._residual.sums_by(axis, labels, n.shape[1])
@@ -346,16 +335,16 @@ class CudaState(State):
         self._settle()
         return self._residual.squares()
 
-    def _copied_residual(self, axis: int) -> NDArray[np.int32]:
+    def _copied(self, axis: int) -> tuple[MemoryOrder, NDArray[np.int32]]:
+        """Return one order of the observations and its residual, for kernels of the CPU."""
         self._settle()
-        return self._residual.copy(axis)
+        orders = memory_orders(self.engine.observations, self.engine.grid, self.engine.threads)
+        return orders[axis], self._residual.copy(axis)
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self._order(axis).table_costs(self._copied_residual(axis), V, self.engine.threads)
+        order, resid = self._copied(axis)
+        return order.table_costs(resid, V, self.engine.threads)
 
     def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self._order(axis).lines(self._copied_residual(axis), positions, self.shape[1 - axis])
-
-    def _order(self, axis: int) -> MemoryOrder:
-        """Return one order of the observations for CPU kernels."""
-        return memory_orders(self.engine.observations, self.engine.grid, self.engine.threads)[axis]
+        order, resid = self._copied(axis)
+        return order.lines(resid, positions, self.shape[1 - axis])

@@ -19,13 +19,9 @@ from accams.kernels.sparse import HALF
 class PieceSums(NamedTuple):
     """Sums of one axis by k clusters of the other.
 
-    Attributes
-    ----------
-    parts : array
-        (1, k, lane): count and sum of a piece in one word; or (2, k, lane), its weight and its sum. Lanes are last,
-        so that the threads of a warp write neighbouring words.
-    n, l : arrays
-        (k, row): sums of rows that were cut, in the order of the layout.
+    `parts` is (1, k, lane), count and sum of a piece in one word; or (2, k, lane), its weight and its sum. Lanes are
+    last, so that the threads of a warp write neighbouring words. `n` and `l` are (k, row): the sums of rows that were
+    cut, in the order of the layout.
     """
 
     parts: Array
@@ -41,12 +37,10 @@ class PieceSums(NamedTuple):
 
     @property
     def heavy(self) -> bool:
-        """Whether there are weights."""
         return bool(self.parts.shape[0] == 2)
 
     @property
     def k(self) -> int:
-        """Number of clusters of the other axis."""
         return int(self.parts.shape[1])
 
 

@@ -194,10 +194,8 @@ class WorkerGroup:
 
     def _start(self, number: int, **where: Any) -> Any:
         """Start a worker with cores (`num_cpus`) or at a place (`scheduling_strategy`)."""
-        options = {"scheduling_strategy": "SPREAD", **where}
-        return self._ray.remote(_Remote).options(**options).remote(
-            self._loads[number], self._matrix, max(1, int(self._cpus))
-        )  # fmt: skip
+        actor = self._ray.remote(_Remote).options(**{"scheduling_strategy": "SPREAD", **where})
+        return actor.remote(self._loads[number], self._matrix, max(1, int(self._cpus)))
 
     def _await_all(self) -> None:
         """Wait until every worker is placed, with a warning if that takes long."""
@@ -248,7 +246,6 @@ class NotInstalledError(InputError):
 
 
 def _machines(ray: Any) -> list[dict[str, Any]]:
-    """Return the nodes that have cores."""
     return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
 
@@ -265,7 +262,6 @@ def _lost(number: int, times: int, error: Exception) -> InputError:
 
 
 def _cause(error: Any) -> Exception:
-    """Return the exception that was raised in a worker."""
     return error.cause if isinstance(error.cause, Exception) else error
 
 
@@ -288,5 +284,4 @@ class _Remote(Worker):
 
 
 def _line(error: Exception) -> str:
-    """Return the first line of an error message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

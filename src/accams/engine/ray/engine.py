@@ -15,14 +15,8 @@ class RayEngine(Engine):
     """Observations with missing cells, cut into shards, one for each worker of a group.
 
     A shard is some rows and some columns, with about as many ratings as any other. Chains are spread over as many
-    groups of workers as there are cores for.
-
-    Parameters
-    ----------
-    n_shards : int or None
-        None: one per machine of the cluster.
-    n_cpus : int or None
-        Cores of all workers together; None: all cores of the cluster.
+    groups of workers as there are cores for. `n_shards` is one per machine if not given; `n_cpus`, those of all workers
+    together, are all cores of the cluster.
     """
 
     name = "ray"
@@ -50,10 +44,9 @@ class RayEngine(Engine):
             cpus = cores_each(cores, shards * n_groups, n_cpus)
             for _ in range(n_groups):
                 self._groups.append(self._cluster.group(loads, matrix, cpus))
-            weighted, chains = obs.stored_weights is not None, -(-n_chains // n_groups)
             need = memory_estimate(
-                obs.shape, obs.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=chains, weights=weighted,
-                engine="ray", n_shards=shards,
+                obs.shape, obs.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=-(-n_chains // n_groups),
+                weights=obs.stored_weights is not None, engine="ray", n_shards=shards,
             )  # fmt: skip
             self._cluster.check_room(self._groups, need)
         except BaseException:
@@ -61,7 +54,6 @@ class RayEngine(Engine):
             raise
 
     def new_state(self, chain: int = 0) -> RayState:
-        """Return a state whose residual is the data less the offset."""
         self._last_chain += 1  # workers know chains by these numbers; `chain` may come again
         return RayState(self, self._last_chain, self._groups[chain % len(self._groups)])
 

@@ -97,7 +97,6 @@ def _from_memory(obs: Observations, axis: int, ranges: list[Range]) -> list[Axis
 
 
 def _shard(axis: int, range_: Range, starts: Any, partners: Any, values: Any, weights: Any) -> AxisShard:
-    """Slice one order of the observations."""
     first, last = range_
     lo, hi = int(starts[first]), int(starts[last])
     own_starts = np.asarray(starts[first : last + 1]) - lo

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from accams.engine import kmeans
 from accams.engine.base import Engine, State
-from accams.engine.bookkeeping import Bookkeeping
 from accams.engine.kmeans import Init
-from accams.engine.passes import Random
+from accams.engine.passes import Bookkeeping, Random
 from accams.engine.ray.cluster import WorkerGroup
 from accams.engine.ray.meter import Meter
 from accams.engine.ray.worker import Event
@@ -90,7 +89,6 @@ class RayState(Bookkeeping, State):
         return [reply.result for reply in replies]
 
     def _shared(self, array: NDArray[Any]) -> Any:
-        """Return an array in the form in which it is sent to all workers."""
         sent = self._group.shared(array)
         self.meter.now.shared += 0 if sent is array else array.nbytes
         return sent
@@ -112,7 +110,7 @@ class RayState(Bookkeeping, State):
         k, threads = self.k[axis], self.engine.threads
         if k == 1:
             return np.zeros(self.shape[axis], label_type(k))
-        n, l = self._some_sums(axis, kmeans.some_points(self.shape[axis], generator))
+        n, l = self.sums(axis, kmeans.some_points(self.shape[axis], generator))
         T = kmeans.centres(n, l, k, init, generator, threads, threads.split_evenly(len(n), k), n_trials)
         following = T
         for turn in range(max_iter):
@@ -125,10 +123,7 @@ class RayState(Bookkeeping, State):
                 break
         return np.concatenate(self._ask("nearest_labels", axis, T))
 
-    def sums(self, axis: int) -> SumPair:
-        return self._some_sums(axis, None)
-
-    def _some_sums(self, axis: int, chosen: NDArray[np.int64] | None) -> SumPair:
+    def sums(self, axis: int, chosen: NDArray[np.int64] | None = None) -> SumPair:
         n, l = (np.concatenate(part) for part in zip(*self._ask("sums", axis, chosen), strict=True))
         return n, l
 

@@ -1,13 +1,16 @@
-"""First labels of a stencil, and refilling of empty clusters."""
+"""Labels that take more than a pass: first ones, those of refilled clusters, and those drawn one after another."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
 from accams.engine.passes import Passes
-from accams.engine.rules import Nearest
-from accams.kernels import assign
+from accams.engine.rules import Collapsed, Nearest
+from accams.engine.tables import Table, Tables, own_first
+from accams.kernels import assign, sample
 from accams.model.stencils import Labels, label_type
+
+MOST_CLUSTERS = 255  # of the collapsed sampler, where nothing else bounds them: a label stays one byte
 
 
 def seed(
@@ -31,9 +34,8 @@ def fill_empty_clusters(
     n, l = state.sums(axis)
     labels, counts = state.labels[axis].copy(), counts.copy()
     gains = np.empty(len(labels))
-    state.engine.threads.run(
-        assign.misfits, state.row_ranges(axis), n, l, T, rule.curvature, rule.shrinkage, labels, gains
-    )
+    args = n, l, T, rule.curvature, rule.shrinkage, labels, gains
+    state.engine.threads.run(assign.misfits, state.row_ranges(axis), *args)
     empty = list(np.flatnonzero(counts == 0))
     moved = 0
     for row in np.argsort(-gains, kind="stable")[: 4 * len(empty)]:
@@ -79,3 +81,39 @@ def _cluster_sketch(
     state.gather(axis, groups.labels, n, l)
     ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
     return kmeans.cluster(*groups.combine(l), k, init, generator, max_iter, threads, ranges, True, kmeans.TRIALS)
+
+
+def update_collapsed(state: Passes, axis: int, rule: Collapsed, before: Tables | None = None) -> Tables:
+    """Draw labels for all rows (axis 0) or columns (axis 1) in order; `before` are the tables of the present ones.
+
+    Where the number of clusters is unbounded, the kernel stops when no empty one is left and continues with larger
+    tables; at the end the occupied clusters are numbered from 0.
+    """
+    n, l = state.sums(axis)
+    weights, labels, k = state.own_weights(axis), state.labels[axis], state.k[axis]
+    known = before or state.tables(axis)
+    tables = [np.array(own_first(x, axis), order="C") for x in (known.N, known.L)]
+    tables.append(np.bincount(labels, minlength=k))
+    row, moved = 0, 0
+    while row < len(labels):
+        growing = rule.growing and len(tables[0]) < MOST_CLUSTERS
+        if growing:
+            tables = [_with_more_clusters(x) for x in tables]
+        settings = rule.kappa, rule.rho, rule.concentration, rule.crp, growing
+        row, changed = sample.collapsed(row, n, l, weights, *settings, *rule.key, labels, *tables)
+        moved += changed
+    if rule.growing:
+        used = np.flatnonzero(tables[2])
+        labels[:] = np.searchsorted(used, labels)
+        tables = [x[used] for x in tables]
+        k = len(used)
+    if moved or k != state.k[axis]:
+        state.k = (k, state.k[1]) if axis == 0 else (state.k[0], k)
+        state.set_labels(axis, labels)
+    N, L, counts = tables
+    return Tables(own_first(N, axis), own_first(L, axis), counts, moved)
+
+
+def _with_more_clusters(table: Table) -> Table:
+    lines = min(max(2 * len(table), 8), MOST_CLUSTERS)
+    return np.concatenate([table, np.zeros((lines - len(table), *table.shape[1:]), np.int64)])
