@@ -107,10 +107,7 @@ class State(Passes):
         return tables
 
     def visit(self, rule: BlockedVisit) -> None:
-        """Draw labels and template of the current stencil, and end it; `visited` returns the result.
-
-        An asynchronous engine may return before the work is done.
-        """
+        """Draw labels and template of the current stencil and end it; `visited` waits for the result and returns it."""
         T, tables, moved, counts = rule.T, None, [0, 0], list(rule.counts)
         for update in rule.updates:
             axis = update.axis

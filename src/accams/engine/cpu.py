@@ -66,10 +66,7 @@ def memory_orders(obs: Observations, grid: Grid, threads: Threads) -> list[Memor
     if obs.stored_weights is not None:
         weights = both_orders(obs, grid.weight_ticks(obs), threads)
     patterns = (obs.row_starts, obs.cols), (obs.col_starts, obs.rows)
-    return [
-        MemoryOrder(starts, index, w, threads.split(starts))
-        for (starts, index), w in zip(patterns, weights, strict=True)
-    ]
+    return [MemoryOrder(*pattern, w, threads.split(pattern[0])) for pattern, w in zip(patterns, weights, strict=True)]
 
 
 class CpuEngine(Engine):

@@ -1,7 +1,6 @@
-"""The `dense` engine: every cell stored, in row order and in column order.
+"""The `dense` engine: every cell stored, in row order and in column order; those that are missing have weight zero.
 
 Sums by cluster are products with a 0/1 matrix, computed as vector additions rather than by BLAS.
-Missing cells, if there are any, have weight zero.
 """
 
 from typing import Any
@@ -94,8 +93,7 @@ class DenseState(LocalPasses, State):
                 w = W[:, lo:hi].T.astype(np.float64)
                 cost[lo:hi] = w @ V2 - 2.0 * ((w * x) @ V)
 
-        size = self.shape[axis]
-        tiles = [(lo, min(lo + COST_TILE, size)) for lo in range(0, size, COST_TILE)]
+        tiles = [(lo, min(lo + COST_TILE, len(cost))) for lo in range(0, len(cost), COST_TILE)]
         with threadpool_limits(1, "blas"):
             self.engine.threads.map(run, tiles)
         return cost

@@ -78,11 +78,6 @@ class DiskOrder(NamedTuple):
     weights: FileArray | None
     ranges: list[Range]
 
-    @property
-    def largest(self) -> int:
-        """Number of observations of the largest range."""
-        return max((int(self.starts[hi] - self.starts[lo]) for lo, hi in self.ranges), default=0)
-
 
 class LoadedRange(NamedTuple):
     """Observations of a range of rows in memory; rows and entries are counted from its first."""
@@ -130,7 +125,6 @@ class DiskEngine(Engine):
         return self._states[-1]
 
     def close(self) -> None:
-        """Close and remove all files of residuals."""
         super().close()
         self.reader.shutdown()
         for state in self._states:
@@ -179,10 +173,10 @@ class DiskState(LocalPasses, State):
         super().__init__(engine)
         name = f"{len(engine._states)}-{chain}"
         self.resid = [FileArray(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
-        size = max(order.largest for order in engine.orders)
+        sizes = [int(order.starts[hi] - order.starts[lo]) for order in engine.orders for lo, hi in order.ranges]
         width = max(order.partners.kind.itemsize for order in engine.orders) + 8  # with residual and weight
-        n_buffers = engine.threads.n_threads + DISK_AHEAD
-        self._read_buffers = [np.empty(width * size, np.uint8) for _ in range(n_buffers)]
+        size = width * max(sizes, default=0)
+        self._read_buffers = [np.empty(size, np.uint8) for _ in range(engine.threads.n_threads + DISK_AHEAD)]
         for order, resid in zip(engine.orders, self.resid, strict=True):
             for lo, hi in order.ranges:
                 first, last = order.starts[lo], order.starts[hi]

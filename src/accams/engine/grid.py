@@ -38,27 +38,23 @@ class Grid:
     weight_step: float = 1.0  # that of the observations, or with row weights a coarser one, to leave room for them
 
     @classmethod
-    def of(
-        cls, observations: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False
-    ) -> Self:
+    def of(cls, obs: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False) -> Self:
         """Return the grid for a fit of `n_stencils` stencils; the offset is the mean unless given."""
-        low, high = observations.value_range
-        centre = observations.mean() if offset is None else offset
+        low, high = obs.value_range
+        centre = obs.mean() if offset is None else offset
         span = abs(high) or 1.0 if low == high == centre else max(high - centre, centre - low)
         step = power_of_two_above(span) * 2.0**-VALUE_BITS
         limit = min(2**24, (MAX_TICK - 2 ** (VALUE_BITS + 1)) // (n_stencils + 1))
-        weight_step = observations.weight_step
-        if row_weights and observations.stored_weights is not None:
-            weight_step = max(weight_step, power_of_two_above(observations.total_weight()) * 2.0**-WEIGHT_TOTAL_BITS)
+        weight_step = obs.weight_step
+        if row_weights and obs.stored_weights is not None:
+            weight_step = max(weight_step, power_of_two_above(obs.total_weight()) * 2.0**-WEIGHT_TOTAL_BITS)
         return cls(step, float(np.rint(centre / step) * step), limit, weight_step)
 
-    def weight_ticks(self, observations: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
+    def weight_ticks(self, obs: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
         """Return the weights of weighted observations in steps: all, or those of first .. last."""
-        stored = observations.stored_weights
+        stored = obs.stored_weights
         assert stored is not None
-        return self.in_weight_steps(
-            stored if (first, last) == (0, None) else stored[first:last], observations.weight_step
-        )
+        return self.in_weight_steps(stored if (first, last) == (0, None) else stored[first:last], obs.weight_step)
 
     def in_weight_steps(self, weights: NDArray[np.int32], step: float) -> NDArray[np.int32]:
         """Convert weights that are multiples of another step."""

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.passes import Passes
+from accams.engine.passes import Passes, Random
 from accams.engine.rules import Collapsed, Nearest
 from accams.engine.tables import Table, Tables, own_first
 from accams.kernels import assign, sample
@@ -13,24 +13,25 @@ from accams.model.stencils import Labels, label_type
 MOST_CLUSTERS = 255  # of the collapsed sampler, where nothing else bounds them: a label stays one byte
 
 
-def seed(
-    state: Passes, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int, complete: bool
-) -> Labels:
+def seed(state: Passes, axis: int, init: kmeans.Init, generator: Random, max_iter: int, complete: bool) -> Labels:
     """Return labels of an axis when the other has none yet; `complete` says that no cell is missing."""
     if state.k[axis] == 1:
         return np.zeros(state.shape[axis], np.uint8)
     if init == "random":
         return _cluster_all_coordinates(state, axis, generator, max_iter)
-    return _cluster_sketch(state, axis, init, generator, max_iter, complete)
+    others = state.shape[1 - axis]  # from here on, k-means on random groups of them
+    if not complete:
+        state.set_labels(1 - axis, kmeans.plain_groups(others, state.k[1 - axis], generator))
+        return state.k_means(axis, init, generator, max_iter, kmeans.TRIALS)
+    groups = kmeans.signed_groups(others, state.shape[axis], generator)
+    n, l = np.zeros((2, state.shape[axis], groups.k), dtype=np.int64)
+    state.gather(axis, groups.labels, n, l)
+    ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
+    return kmeans.cluster(*groups.combine(l), k, init, generator, max_iter, threads, ranges, True, kmeans.TRIALS)
 
 
-def fill_empty_clusters(
-    state: Passes, axis: int, rule: Nearest, T: NDArray[np.float64], counts: NDArray[np.int64]
-) -> int:
-    """Move the row that gains most by being alone into each empty cluster, and return how many have moved.
-
-    The cost can only fall.
-    """
+def fill_empty_clusters(state: Passes, axis: int, rule: Nearest, T: NDArray[np.float64], counts: Table) -> int:
+    """Move the row that gains most by being alone into each empty cluster (the cost can only fall); return how many."""
     n, l = state.sums(axis)
     labels, counts = state.labels[axis].copy(), counts.copy()
     gains = np.empty(len(labels))
@@ -51,7 +52,7 @@ def fill_empty_clusters(
     return moved
 
 
-def _cluster_all_coordinates(state: Passes, axis: int, generator: np.random.Generator, max_iter: int) -> Labels:
+def _cluster_all_coordinates(state: Passes, axis: int, generator: Random, max_iter: int) -> Labels:
     """Run the paper's row clustering: k random rows as centres, then k-means over all coordinates."""
     k = min(state.k[axis], state.shape[axis])
     V = state.lines(axis, np.sort(generator.choice(state.shape[axis], size=k, replace=False)))
@@ -68,21 +69,6 @@ def _cluster_all_coordinates(state: Passes, axis: int, generator: np.random.Gene
     return labels
 
 
-def _cluster_sketch(
-    state: Passes, axis: int, init: kmeans.Init, generator: np.random.Generator, max_iter: int, complete: bool
-) -> Labels:
-    """Run k-means on random groups of coordinates."""
-    others, k = state.shape[1 - axis], state.k[1 - axis]
-    if not complete:
-        state.set_labels(1 - axis, kmeans.plain_groups(others, k, generator))
-        return state.k_means(axis, init, generator, max_iter, kmeans.TRIALS)
-    groups = kmeans.signed_groups(others, state.shape[axis], generator)
-    n, l = np.zeros((2, state.shape[axis], groups.k), dtype=np.int64)
-    state.gather(axis, groups.labels, n, l)
-    ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
-    return kmeans.cluster(*groups.combine(l), k, init, generator, max_iter, threads, ranges, True, kmeans.TRIALS)
-
-
 def update_collapsed(state: Passes, axis: int, rule: Collapsed, before: Tables | None = None) -> Tables:
     """Draw labels for all rows (axis 0) or columns (axis 1) in order; `before` are the tables of the present ones.
 
@@ -92,8 +78,8 @@ def update_collapsed(state: Passes, axis: int, rule: Collapsed, before: Tables |
     n, l = state.sums(axis)
     weights, labels, k = state.own_weights(axis), state.labels[axis], state.k[axis]
     known = before or state.tables(axis)
-    tables = [np.array(own_first(x, axis), order="C") for x in (known.N, known.L)]
-    tables.append(np.bincount(labels, minlength=k))
+    N, L = (np.array(own_first(x, axis), order="C") for x in (known.N, known.L))
+    tables = [N, L, np.bincount(labels, minlength=k)]
     row, moved = 0, 0
     while row < len(labels):
         growing = rule.growing and len(tables[0]) < MOST_CLUSTERS

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.kmeans import Init
 from accams.engine.passes import Bookkeeping, Data, Random
 from accams.engine.rules import Blocked, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables, added, own_first
@@ -103,7 +102,7 @@ class LocalPasses(Bookkeeping):
 
         return self._tabulated(axis, (self.k[axis], self.k[1 - axis]), work, self.row_ranges(axis))
 
-    def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
+    def k_means(self, axis: int, init: kmeans.Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         n, l = self.sums(axis)
         ranges, threads, k = self.row_ranges(axis), self.engine.threads, self.k[axis]
         return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform, n_trials)

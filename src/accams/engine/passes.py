@@ -23,10 +23,7 @@ Random = np.random.Generator
 
 
 class Data:
-    """Data that passes run over.
-
-    `uniform`: every cell is observed with the same weight, so that all rows have the same sums of weights.
-    """
+    """Data that passes run over; `uniform`: all cells have the same weight, and all rows the same sums of weights."""
 
     def __init__(self, shape: tuple[int, int], uniform: bool, grid: Grid, threads: Threads) -> None:
         self.shape, self.uniform, self.grid, self.threads = shape, uniform, grid, threads
@@ -151,7 +148,6 @@ class Bookkeeping(Passes):
         return self._labels
 
     def begin(self, stencil: int, k: tuple[int, int] | None = None) -> None:
-        """Make stencil number `stencil` the current one, or start a new one with k = (k_rows, k_cols)."""
         if self.current is not None:
             raise RuntimeError("end the current stencil before beginning another")
         self.current = stencil
@@ -167,7 +163,6 @@ class Bookkeeping(Passes):
         self._residual_changed()
 
     def end(self, T: Template) -> None:
-        """Store the current stencil with its labels and this template."""
         assert self.current is not None
         stencil, self.current = self.current, None
         if stencil == len(self.templates):

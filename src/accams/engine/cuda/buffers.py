@@ -15,7 +15,7 @@ from accams.engine.rules import BlockedVisit, Key
 
 N_NUMBERS, N_KEYS = 5, 6
 PARTS = {"numbers": N_NUMBERS, "keys": N_KEYS, "prices": MAX_LABELS, "template": LARGEST // 2,
-         "tables": 2 * LARGEST + MAX_LABELS + 1}  # in words of eight bytes  # fmt: skip
+         "tables": 2 * LARGEST + MAX_LABELS + 1}  # in words of eight bytes; one copy sends them all  # fmt: skip
 
 
 class Planned(NamedTuple):
@@ -59,10 +59,7 @@ class VisitBuffer:
 
 
 class UpdateBuffer:
-    """Numbers, keys, prices of labels and a template as kernels read them (line 0, slot 0), and tables for results.
-
-    They are contiguous, so that a single copy sends them.
-    """
+    """Numbers, keys, prices of labels and a template as kernels read them (line 0, slot 0), and tables for results."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -88,9 +85,8 @@ class UpdateBuffer:
 def _cut(words: Any) -> tuple[Any, Any, Any, Any, Any]:
     """Return typed views of the parts."""
     ends = np.cumsum(list(PARTS.values()))
-    numbers, keys, prices, template, tables = (
-        words[end - size : end] for end, size in zip(ends, PARTS.values(), strict=True)
-    )
+    parts = [words[end - size : end] for end, size in zip(ends, PARTS.values(), strict=True)]
+    numbers, keys, prices, template, tables = parts
     return (
         numbers.view(np.float64).reshape(1, N_NUMBERS), keys.reshape(1, 1, N_KEYS), prices.view(np.float64),
         template.view(np.int32).reshape(1, MAX_LABELS, MAX_LABELS), tables,

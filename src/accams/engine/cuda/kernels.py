@@ -27,7 +27,6 @@ AHEAD = 8  # entries read before the first is used, to hide the latency of globa
 KAPPA, SPREAD, SCALE, CONCENTRATION = 0, 1, 2, 3  # places of a visit's numbers; CONCENTRATION + axis
 WEIGHTS, LABELS, TEMPLATE = 0, 2, 4  # places of an update's keys, two words each
 
-
 mixed = on_device(sample.mixed)
 uniform = on_device(sample.uniform, mixed=mixed)
 

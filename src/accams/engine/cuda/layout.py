@@ -22,6 +22,7 @@ from accams.threads import Threads
 
 WARP = 32
 Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 NOBODY = -1  # row of a lane without a piece
 
 
@@ -35,22 +36,20 @@ class SliceLayout:
 
     tile: int  # partners per tile
     n_tiles: int
-    slice_starts: NDArray[
-        np.int64
-    ]  # of the entries of each slice, and their end; a slice is as long as its longest piece
-    slice_tiles: NDArray[np.int32]  # tile of each slice; slices of a tile are consecutive
-    owners: NDArray[np.int32]  # of each lane of each slice: its row,
-    lengths: NDArray[np.int32]  # the entries of its piece,
-    firsts: NDArray[np.int64]  # their start in the original order,
-    places: NDArray[np.int32]  # and the first partner's place in its tile
-    order: NDArray[np.int32]
-    alone: NDArray[np.int32]  # lanes of the rows that were not cut (NOBODY without observations), in this order
-    cut_starts: NDArray[np.int32]
-    cut_lanes: NDArray[np.int32]
+    slice_starts: Longs  # of their entries, and the end; a slice is as long as its longest piece
+    slice_tiles: Ints  # tile of each slice; slices of a tile are consecutive
+    owners: Ints  # of each lane of each slice: its row,
+    lengths: Ints  # the entries of its piece,
+    firsts: Longs  # their start in the original order,
+    places: Ints  # and the first partner's place in its tile
+    order: Ints
+    alone: Ints  # lanes of the rows that were not cut (NOBODY without observations), in this order
+    cut_starts: Ints
+    cut_lanes: Ints
     index: NDArray[np.uint16]  # the partner's place in its tile, of each entry
 
     @cached_property
-    def spots(self) -> NDArray[np.int32]:
+    def spots(self) -> Ints:
         """Position of each row in `order`."""
         out = np.empty(len(self.order), np.int32)
         out[self.order] = np.arange(len(self.order), dtype=np.int32)
@@ -98,12 +97,12 @@ class SliceLayout:
         return Queues(starts.astype(np.int32), done, np.array(tiles, np.int32))
 
 
-def shared_out(n: int, work: NDArray[Any]) -> NDArray[np.int64]:
+def shared_out(n: int, work: NDArray[Any]) -> Longs:
     """Split n blocks in proportion to the work, at least one each (so more than n in all if need be)."""
     if len(work) == 0:
         return np.zeros(0, np.int64)
     exact = n * work / work.sum()
-    blocks: NDArray[np.int64] = np.maximum(np.floor(exact), 1.0).astype(np.int64)
+    blocks: Longs = np.maximum(np.floor(exact), 1.0).astype(np.int64)
     blocks[np.argsort(blocks - exact, kind="stable")[: max(0, n - int(blocks.sum()))]] += 1
     while blocks.sum() > n and blocks.max() > 1:
         blocks[np.argmax(np.where(blocks > 1, blocks - exact, -np.inf))] -= 1
@@ -113,15 +112,14 @@ def shared_out(n: int, work: NDArray[Any]) -> NDArray[np.int64]:
 class Queues(NamedTuple):
     """Work of a pass: warp w of all blocks takes ``slices[starts[w]:starts[w + 1]]``; `tiles` has each block's tile."""
 
-    starts: NDArray[np.int32]
-    slices: NDArray[np.int32]
-    tiles: NDArray[np.int32]
+    starts: Ints
+    slices: Ints
+    tiles: Ints
 
 
 def lay_out(
-    starts: NDArray[np.int64], index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE,
-    cap: int = 512,
-) -> SliceLayout:  # fmt: skip
+    starts: Longs, index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE, cap: int = 512
+) -> SliceLayout:
     """Lay out an order in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending.
 
     A tile has at most `tile` partners and a piece at most `cap` entries.
@@ -151,9 +149,7 @@ def lay_out(
     return replace(layout, index=layout.arranged(within, threads), places=within[lanes[2]].astype(np.int32))
 
 
-def _order(
-    pieces: NDArray[np.int64], owners: NDArray[np.int32], lanes: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> tuple[Ints, Ints, Ints, Ints]:
+def _order(pieces: Longs, owners: Ints, lanes: Longs, lengths: Longs) -> tuple[Ints, Ints, Ints, Ints]:
     """Return `order`, `alone`, `cut_starts` and `cut_lanes` of a layout, from the pieces of each row."""
     single, none, cut = pieces[owners] == 1, np.flatnonzero(pieces == 0), np.flatnonzero(pieces > 1)
     cut = cut[np.argsort(-lengths[cut], kind="stable")]  # the longest rows first
@@ -166,7 +162,7 @@ def _order(
     return order, alone, starts, lanes[~single][by_row].astype(np.int32)
 
 
-def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _slots(tiles: Ints, n_tiles: int) -> tuple[Longs, Ints]:
     """Return the lane of each piece and the tile of each slice; pieces are sorted by tile, and a slice has one tile."""
     per_tile = np.bincount(tiles, minlength=n_tiles)
     n_slices = -(-per_tile // WARP)

@@ -1,10 +1,8 @@
-"""One order of the observations on the device, and the launch of passes over it.
-
-Observations that do not fit on the device stay in host memory and are copied in chunks.
-"""
+"""One order of the observations on the device, streamed in chunks if it does not fit, and the launch of passes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import prod
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -23,11 +21,10 @@ from accams.errors import InputError
 STATIC = 2 * 4 * LARGEST + 1024  # static shared memory of `gather` (two templates), and 1 KB that the driver reserves
 NONE = (0, 0, 0, 0)
 NO_INDEX = np.zeros(0, np.uint16)
-Shift = tuple[int, int, int, int]  # slot, sign, clusters of rows, clusters of partners
+Shift = tuple[int, int, int, int]  # slot, sign (-1: subtract it), clusters of rows, clusters of partners
 
 
-@dataclass(frozen=True)
-class LaunchPlan:
+class LaunchPlan(NamedTuple):
     """Launch of a pass: the queues of each chunk, and the threads and shared memory of a block."""
 
     queues: list[tuple[Array, ...]]
@@ -71,7 +68,6 @@ class StagingBuffer:
         self._arrays: dict[str, Array] = {}
 
     def load(self, name: str, values: NDArray[Any], chunk: Chunk) -> Array:
-        """Copy a chunk of these values to the device."""
         if name not in self._arrays:
             self._arrays[name] = self.stream.zeros(self._size, values.dtype)
         array = self._arrays[name][: chunk.last - chunk.first]
@@ -163,10 +159,7 @@ class DeviceOrder:
     def _each(
         self, stream: Stream, resid: Array, staging: list[StagingBuffer], *, write: bool
     ) -> Iterator[tuple[Stream, Chunk, Array, Array, Array]]:
-        """Yield a stream, the chunk, and its index, residual and weights on the device, for every chunk.
-
-        With `write`, a streamed residual is copied back.
-        """
+        """Yield a stream, each chunk, its index, residual (copied back if `write`) and weights on the device."""
         index, weights = (self._unused if array is None else array for array in (self._index, self._weights))
         if not staging:
             yield from ((stream, chunk, index, resid, weights) for chunk in self.chunks)
@@ -197,11 +190,6 @@ class DeviceOrder:
             return self._plans[k, heavy]
 
 
-def shift(axis: int, slot: int, sign: int, k: tuple[int, int]) -> Shift:
-    """Return a stencil to be added (or subtracted, with sign -1) in the form that a pass along this axis takes."""
-    return slot, sign, k[axis], k[1 - axis]
-
-
 def fitting(k: int, tile: int, heavy: bool, device: Device) -> tuple[int, int]:
     """Return threads per block and blocks per multiprocessor: as many threads as fit, in the smallest blocks."""
     if device.simulated:
@@ -227,9 +215,4 @@ def tile_for(n_partners: int, k: int, heavy: bool, device: Device) -> int:
         return TILE // 8
     fewest = -(-n_partners // TILE)
     sizes = [-(-n_partners // tiles) for tiles in range(fewest, 4 * fewest + 1)]
-
-    def threads(tile: int) -> int:
-        per_block, blocks = _largest(k, tile, heavy, device)
-        return per_block * blocks
-
-    return max(sizes, key=lambda tile: (threads(tile), tile))
+    return max(sizes, key=lambda tile: (prod(_largest(k, tile, heavy, device)), tile))

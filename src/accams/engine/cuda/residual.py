@@ -11,9 +11,10 @@ from accams.engine.cuda import steps
 from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
-from accams.engine.cuda.order import StagingBuffer, pinned, shift
+from accams.engine.cuda.order import StagingBuffer, pinned
 from accams.engine.cuda.slots import Slots
 from accams.engine.cuda.sums import PieceSums, take
+from accams.engine.tables import SumPair
 from accams.model.stencils import Labels
 
 AT_A_TIME = 1 << 15  # rows whose sums are fetched at a time
@@ -53,11 +54,6 @@ class DeviceResidual:
         self.stream.after(like.stream)
         return [self.stream.copied(resid) for resid in like._resid]
 
-    @property
-    def streamed(self) -> bool:
-        """Whether observations are streamed in chunks."""
-        return bool(self._staging)
-
     def take_out(self, slot: int) -> None:
         """Add a stencil with the next passes; it can then be changed in place."""
         subtraction = slot, -1, self.slots.shapes[slot]
@@ -88,11 +84,12 @@ class DeviceResidual:
             self._buffers[axis, k, heavy] = PieceSums.empty(order.layout, k, heavy, self.stream)
         sums = self._buffers[axis, k, heavy]
         if not self.fresh[axis]:
+            self.apply_waiting(axis, leave=2 if k <= MAX_LABELS else 0)  # a code has room for two more labels
             self._gather(axis, slot, sums)
             self.fresh[axis] = True
         return sums
 
-    def sums_by(self, axis: int, labels: Labels, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def sums_by(self, axis: int, labels: Labels, k: int) -> SumPair:
         """Return the sums of every row (column) by any labels of the other axis, MAX_LABELS clusters at a time."""
         n, l = np.empty((2, self.shape[axis], k), np.int64)
         spare = self.slots.spare
@@ -110,9 +107,7 @@ class DeviceResidual:
             self._buffers = {key: sums for key, sums in self._buffers.items() if key[1] <= MAX_LABELS}
         return n, l
 
-    def fetch_sums(
-        self, axis: int, sums: PieceSums, rows: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def fetch_sums(self, axis: int, sums: PieceSums, rows: NDArray[np.int64] | None = None) -> SumPair:
         """Return the sums of these rows (columns), or of all, a line for each."""
         rows = np.arange(self.shape[axis]) if rows is None else rows
         n, l = np.empty((2, len(rows), sums.k), np.int64)
@@ -160,28 +155,20 @@ class DeviceResidual:
         self.stream.send(weights, self.weights)
         self._sent, self.fresh = weights, [False, False]
 
-    def apply_waiting(self, axis: int) -> None:
-        """Apply all waiting shifts by passes of their own."""
-        while self.waiting[axis]:
-            self._apply_two(axis)
+    def apply_waiting(self, axis: int, leave: int = 0) -> None:
+        """Apply the waiting shifts by passes of their own, until at most `leave` are left."""
+        while len(self.waiting[axis]) > leave:
+            self._gather(axis, self.slots.spare)
 
-    def _apply_two(self, axis: int) -> None:
+    def _gather(self, axis: int, slot: int, sums: PieceSums | None = None) -> None:
+        """Apply up to two waiting shifts, and write the sums by the other axis's clusters in a slot, in one pass."""
         waiting = self.waiting[axis]
-        shifts = [shift(axis, *waiting.pop(0)) for _ in range(min(2, len(waiting)))]
-        self.pristine = False
-        where = self.stream, self._resid[axis], self._staging, self.slots.arrays, self.slots.spare
-        self.engine.orders[axis].gather(*where, shifts)
-
-    def _gather(self, axis: int, slot: int, sums: PieceSums) -> None:
-        """Apply the waiting shifts and write the sums by the other axis's clusters in a slot, in one pass."""
-        waiting = self.waiting[axis]
-        while len(waiting) > (2 if sums.k <= MAX_LABELS else 0):  # a code has room for two more labels
-            self._apply_two(axis)
-        shifts, partners = [shift(axis, *entry) for entry in waiting], self.weights if axis == 1 else None
+        shifts = [(which, sign, k[axis], k[1 - axis]) for which, sign, k in waiting[:2]]
         self.pristine = self.pristine and not shifts
+        partners = self.weights if axis == 1 and sums is not None else None
         where = self.stream, self._resid[axis], self._staging
         self.engine.orders[axis].gather(*where, self.slots.arrays, slot, shifts, partners, sums)
-        waiting.clear()
+        del waiting[:2]
 
 
 class GraphCache:
@@ -194,7 +181,7 @@ class GraphCache:
     def __init__(self, stream: Stream, residual: DeviceResidual) -> None:
         self._stream, self._residual = stream, residual
         self._known: dict[Hashable, Graph | None] = {}  # None: seen once, not recorded
-        self._recordable = not residual.streamed
+        self._recordable = not residual._staging
 
     def clear(self) -> None:
         """Drop all recordings, before arrays that they use are replaced."""

@@ -53,10 +53,7 @@ class Slots:
 
 
 class Copies(Sequence[NDArray[Any]]):
-    """Contents of slots, copied to the host on demand: all at once if most copies are out of date.
-
-    `fetch` returns the contents of slots lo .. hi.
-    """
+    """Contents of slots (`fetch` returns those of lo .. hi), copied on demand: all at once if most are out of date."""
 
     def __init__(self, fetch: Callable[[int, int], list[NDArray[Any]]]) -> None:
         self._fetch = fetch
@@ -87,14 +84,12 @@ class Snapshots:
         self._slots, self._stream = slots, stream
         self._buffers: Both | None = None
         self._last: Future[Codes] | None = None
-        self._worker: ThreadPoolExecutor | None = None
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="accams-draws")
 
     def take(self, n: int, lay_out: Callable[[Both], Codes]) -> Future[Codes]:
         """Return a future of `lay_out` of the first n stencils' labels, as they are after all work queued so far."""
         if self._last is not None:  # it reads the buffers
             wait([self._last])
-        if self._worker is None:
-            self._worker = ThreadPoolExecutor(1, thread_name_prefix="accams-draws")
         if self._buffers is None or len(self._buffers[0]) != n:
             rows, cols = (cuda.pinned_array((n, labels.shape[1]), np.uint8) for labels in self._slots.labels)
             self._buffers = rows, cols
@@ -110,6 +105,4 @@ class Snapshots:
         return self._last
 
     def close(self) -> None:
-        """Wait for pending work."""
-        if self._worker is not None:
-            self._worker.shutdown()
+        self._worker.shutdown()

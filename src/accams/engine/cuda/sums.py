@@ -1,7 +1,6 @@
 """Sums over the residual on a GPU, piece by piece as passes write them, and added up per row.
 
-Most rows (here: rows or columns) are a single piece, whose sums are used in place. Those of rows that were cut are
-added up first.
+Most rows (or columns) are a single piece, whose sums are used in place; those of rows that were cut are added up first.
 """
 
 from functools import cache
@@ -62,10 +61,7 @@ def threads_per_row(layout: SliceLayout, most: int) -> int:
 
 @cache
 def add_up_kernel(threads: int, together: int, heavy: bool) -> Any:
-    """Return a kernel that adds up the pieces of rows that were cut.
-
-    `together` threads per row, in blocks of `threads`; the grid's second dimension is the cluster.
-    """
+    """Return a kernel that adds up the pieces of cut rows, `together` threads per row; the grid's y is the cluster."""
 
     @part
     def piece(lanes, parts, b, p, last):

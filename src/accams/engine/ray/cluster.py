@@ -96,10 +96,7 @@ class Cluster:
                 )
 
     def each(self, kind: type, given: tuple[Any, ...], tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield ``kind(*given).do(task)`` for every task, in any order; Ray repeats tasks that are lost.
-
-        There is one such object per core.
-        """
+        """Yield ``kind(*given).do(task)`` of all tasks, in any order, by an object per core; Ray repeats those lost."""
         ray, again = self._ray, {"max_restarts": TRIES, "max_task_retries": TRIES, "scheduling_strategy": "SPREAD"}
         actor = ray.remote(kind).options(num_cpus=1, **again)
         servers = [actor.remote(*given) for _ in range(min(len(tasks), sum(self.cores)))]
@@ -187,7 +184,6 @@ class WorkerGroup:
         return self._ray.put(value) if isinstance(value, np.ndarray) and value.nbytes > SMALL else value
 
     def close(self) -> None:
-        """Stop all workers."""
         for worker in self._workers:
             with suppress(Exception):  # Ray may have been shut down meanwhile
                 self._ray.kill(worker)

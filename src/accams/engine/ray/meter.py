@@ -43,7 +43,6 @@ class Meter:
         self._gauges: dict[str, Any] = {}
 
     def note(self, request: str, began: float, events: list[Event], args: Any, replies: list[Reply]) -> None:
-        """Count a request and the replies to it."""
         cost = self.now
         cost.requests += 1
         cost.seconds[request] += perf_counter() - began

@@ -19,10 +19,7 @@ from accams.threads import Range
 
 
 class AxisShard(NamedTuple):
-    """Rows (or columns) first .. last, and their observations in that order.
-
-    Row first + i has the partners ``partners[starts[i]:starts[i + 1]]``.
-    """
+    """Rows (or columns) first .. last: row first + i has the partners ``partners[starts[i]:starts[i + 1]]``."""
 
     axis: int
     first: int

@@ -31,10 +31,7 @@ class ShardData(Data):
 
 
 class ShardState(SparsePasses):
-    """Residual of the rows (or columns) first .. last of a matrix, and labels of all of the other axis.
-
-    Labels, weights of rows and effects are passed in for the whole matrix.
-    """
+    """Residual of rows (or columns) first .. last; labels, row weights and effects come for the whole matrix."""
 
     def __init__(self, data: ShardData) -> None:
         shard = self.shard = data.shard
@@ -64,10 +61,7 @@ class Reply(NamedTuple):
 
 
 class Worker:
-    """Some rows and some columns of a matrix, which `load` returns, for one or several chains.
-
-    `fetch` resolves arguments that were sent as references.
-    """
+    """Rows and columns that `load` returns, for one or several chains; `fetch` resolves references in arguments."""
 
     def __init__(
         self, load: tuple[Load, Load], matrix: MatrixInfo, n_threads: int, fetch: Callable[[Any], Any] = lambda x: x
