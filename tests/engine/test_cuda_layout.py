@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from accams.engine.cuda.device import Device
 from accams.engine.cuda.kernels import gather_bytes
 from accams.engine.cuda.layout import NOBODY, WARP, SliceLayout, lay_out, shared_out
-from accams.engine.cuda.memory import TILE
 from accams.engine.cuda.order import STATIC, fitting, tile_for
+from accams.engine.memory import TILE
 from accams.errors import InputError
 from accams.threads import Threads
 

@@ -13,8 +13,8 @@ import pytest
 from accams import ACCAMS, BayesianACCAMS, InputError, Observations, memory_estimate
 from accams.engine.choose import make_engine
 from accams.engine.cuda import data, device
-from accams.engine.cuda.memory import piece_size
 from accams.engine.cuda.sums import PieceSums
+from accams.engine.memory import piece_size
 
 cuda = pytest.importorskip("numba.cuda")
 

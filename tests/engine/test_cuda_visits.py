@@ -10,7 +10,7 @@ import pytest
 from accams import BayesianACCAMS, Observations
 from accams.engine.base import State
 from accams.engine.choose import make_engine
-from accams.engine.cuda.state import CudaState
+from accams.engine.cuda.engine import CudaState
 from accams.engine.rules import BlockedVisit, Update
 
 pytest.importorskip("numba.cuda")
@@ -62,7 +62,7 @@ def squared_errors(states: list[State]) -> list[float]:
 
 def test_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the third sweep on they are recordings; the residual shows whether everything was added once."""
-    monkeypatch.setattr("accams.engine.cuda.state.AT_ONCE", 2)
+    monkeypatch.setattr("accams.engine.cuda.engine.AT_ONCE", 2)
     states = pair()
     recorded = states[1].stream.recorded  # type: ignore[attr-defined]
     started: list[Any] = []
@@ -157,7 +157,7 @@ def test_a_sweep_of_a_fit_is_started_in_few_goes(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(CudaState, "_start", noted)
     monkeypatch.setattr("accams.engine.cuda.device.Stream.launch", lambda *_: None)
-    monkeypatch.setattr("accams.engine.cuda.state.AT_ONCE", 4)
+    monkeypatch.setattr("accams.engine.cuda.engine.AT_ONCE", 4)
     rng = np.random.default_rng(0)
     rows, cols = np.nonzero(rng.random((20, 15)) < 0.5)
     chosen = {"n_chains": 1, "n_sweeps": 4, "n_burn_in": 2, "init": "prior", "noise": "sampled", "tau": "sampled"}

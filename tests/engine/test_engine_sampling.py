@@ -9,7 +9,7 @@ import twins_sample
 from twins_sample import assert_tables, brute_sums, busy, own_first
 
 from accams.data.observations import Observations
-from accams.engine.collapsed import MOST_CLUSTERS
+from accams.engine.labelling import MOST_CLUSTERS
 from accams.engine.rules import Blocked, RowNoise
 from accams.threads import Threads
 

@@ -5,8 +5,6 @@ and a state travel only k x k tables, label counts and scalars, so the same algo
 a GPU or on a cluster. Axis 0 is rows and axis 1 is columns; tables and templates always have rows first.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -17,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.engine import seeding
-from accams.engine.collapsed import update_collapsed
+from accams.engine import labelling
 from accams.engine.grid import Grid, row_weight_step, row_weight_ticks
 from accams.engine.kmeans import Init
 from accams.engine.passes import Data, Passes, Random
@@ -33,28 +30,20 @@ from accams.threads import LARGE_PIECE, Threads, ranges_of
 
 
 class Engine(Data, ABC):
-    """Data of one fit, in the form that one kind of hardware needs.
-
-    Attributes
-    ----------
-    in_turn : bool
-        Whether labels can be drawn one row after another (the collapsed sampler).
-    row_step : float
-        Value of one unit of a row's weight.
-    """
+    """Data of one fit, in the form that one kind of hardware needs."""
 
     name: str
-    in_turn = True
+    in_turn = True  # whether labels can be drawn one row after another (the collapsed sampler)
 
     def __init__(self, observations: Observations, grid: Grid, threads: Threads) -> None:
         obs = observations
         uniform = obs.is_complete and obs.stored_weights is None and obs.blank_weight in (None, 1.0)
         super().__init__(obs.shape, uniform, grid, threads)
         self.observations = obs
-        self.row_step = row_weight_step(obs, grid)
+        self.row_step = row_weight_step(obs, grid)  # value of one unit of a row's weight
 
     @abstractmethod
-    def new_state(self, chain: int = 0) -> State:
+    def new_state(self, chain: int = 0) -> "State":
         """Return a state without stencils, whose residual is the data less the offset."""
 
     @cached_property
@@ -107,21 +96,18 @@ class State(Passes):
         labels, if the last update has returned them, so that `Collapsed` need not compute them again.
         """
         if isinstance(rule, Collapsed):
-            return update_collapsed(self, axis, rule, before)
+            return labelling.update_collapsed(self, axis, rule, before)
         tables = self.relabel(axis, rule)
         fillable = tables.counts.min() == 0 and self.shape[axis] >= self.k[axis]
         if isinstance(rule, Nearest) and rule.prices is None and fillable:
             T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
-            moved = seeding.fill_empty_clusters(self, axis, rule, T, tables.counts)
+            moved = labelling.fill_empty_clusters(self, axis, rule, T, tables.counts)
             if moved:
                 tables = replace(self.tables(axis), moved=tables.moved + moved)
         return tables
 
     def visit(self, rule: BlockedVisit) -> None:
-        """Draw labels and template of the current stencil, and end it; `visited` returns the result.
-
-        An asynchronous engine may return before the work is done.
-        """
+        """Draw labels and template of the current stencil and end it; `visited` waits for the result and returns it."""
         T, tables, moved, counts = rule.T, None, [0, 0], list(rule.counts)
         for update in rule.updates:
             axis = update.axis
@@ -154,7 +140,7 @@ class State(Passes):
         with missing cells, the groups of the sketch become the other axis's labels.
         """
         complete = self.engine.observations.is_complete
-        self.set_labels(axis, seeding.seed(self, axis, init, generator, max_iter, complete))
+        self.set_labels(axis, labelling.seed(self, axis, init, generator, max_iter, complete))
 
     def squared_error(self, *, row_weighted: bool = False) -> float:
         """Return the weighted sum of squared residuals on the scale of the data, optionally weighted by row."""

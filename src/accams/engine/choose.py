@@ -1,7 +1,5 @@
 """Choice and construction of the engine of a fit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from accams.data.observations import Observations

@@ -1,7 +1,5 @@
 """The `cpu` engine: observed cells only, in row order and in column order, on threads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +31,7 @@ class MemoryOrder:
     def table_costs(self, resid: NDArray[np.int32], V: NDArray[np.float64], threads: Threads) -> NDArray[np.float64]:
         """Return `Passes.table_costs` for residuals in this order."""
         cost = np.zeros((len(self.starts) - 1, V.shape[1]))
-        args = self.starts, self.index, resid, self.weights, V, V * V, cost
-        threads.run(sparse.table_costs, self.ranges, *args)
+        threads.run(sparse.table_costs, self.ranges, self.starts, self.index, resid, self.weights, V, V * V, cost)
         return cost
 
     def lines(self, resid: NDArray[np.int32], positions: NDArray[np.int64], width: int) -> NDArray[np.float64]:
@@ -69,10 +66,7 @@ def memory_orders(obs: Observations, grid: Grid, threads: Threads) -> list[Memor
     if obs.stored_weights is not None:
         weights = both_orders(obs, grid.weight_ticks(obs), threads)
     patterns = (obs.row_starts, obs.cols), (obs.col_starts, obs.rows)
-    return [
-        MemoryOrder(starts, index, w, threads.split(starts))
-        for (starts, index), w in zip(patterns, weights, strict=True)
-    ]
+    return [MemoryOrder(*pattern, w, threads.split(pattern[0])) for pattern, w in zip(patterns, weights, strict=True)]
 
 
 class CpuEngine(Engine):
@@ -88,22 +82,12 @@ class CpuEngine(Engine):
         """Return the data less the offset, in both orders."""
         return both_orders(self.observations, self.grid.ticks_of(self.observations.stored_values), self.threads)
 
-    def new_state(self, chain: int = 0) -> CpuState:
-        """Return a state whose residual is the data less the offset."""
+    def new_state(self, chain: int = 0) -> "CpuState":
         return CpuState(self)
 
 
 class SparsePasses(LocalPasses):
-    """Passes over the residuals of observed cells, in one order or in both.
-
-    Parameters
-    ----------
-    engine : Data
-    orders : dict
-        Orders of the observations, by axis.
-    resid : dict
-        Residuals of each, in ticks; changed in place.
-    """
+    """Passes over observed cells: `orders` by axis (one or both) and their residuals in ticks, changed in place."""
 
     def __init__(self, engine: Data, orders: dict[int, MemoryOrder], resid: dict[int, NDArray[np.int32]]) -> None:
         super().__init__(engine)

@@ -1,10 +1,7 @@
-"""The `dense` engine: every cell stored, in row order and in column order.
+"""The `dense` engine: every cell stored, in row order and in column order; those that are missing have weight zero.
 
 Sums by cluster are products with a 0/1 matrix, computed as vector additions rather than by BLAS.
-Missing cells, if there are any, have weight zero.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -41,8 +38,7 @@ class DenseEngine(Engine):
         elif not obs.is_complete:
             self.weights = _both_orders(self._spread(np.ones(obs.nnz, dtype=np.uint8)))
 
-    def new_state(self, chain: int = 0) -> DenseState:
-        """Return a state whose residual is the data less the offset."""
+    def new_state(self, chain: int = 0) -> "DenseState":
         return DenseState(self)
 
     def values_in_ticks(self) -> list[NDArray[Any]]:
@@ -97,8 +93,7 @@ class DenseState(LocalPasses, State):
                 w = W[:, lo:hi].T.astype(np.float64)
                 cost[lo:hi] = w @ V2 - 2.0 * ((w * x) @ V)
 
-        size = self.shape[axis]
-        tiles = [(lo, min(lo + COST_TILE, size)) for lo in range(0, size, COST_TILE)]
+        tiles = [(lo, min(lo + COST_TILE, len(cost))) for lo in range(0, len(cost), COST_TILE)]
         with threadpool_limits(1, "blas"):
             self.engine.threads.map(run, tiles)
         return cost

@@ -4,8 +4,6 @@ A thread reads ahead, so that the disk and the kernels work at the same time. Re
 the bit, since no sum depends on the ranges.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +17,6 @@ from numpy.typing import NDArray
 
 from accams.data.holdout import ScratchFolder
 from accams.data.store import HEADER, is_store
-from accams.data.weights import to_ticks
 from accams.engine.base import Engine, State
 from accams.engine.cpu import packed
 from accams.engine.local import Gatherer, LocalPasses, Shift
@@ -69,7 +66,6 @@ class FileArray:
             view, place = view[done:], place + done
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
 
@@ -81,11 +77,6 @@ class DiskOrder(NamedTuple):
     values: FileArray
     weights: FileArray | None
     ranges: list[Range]
-
-    @property
-    def largest(self) -> int:
-        """Number of observations of the largest range."""
-        return max((int(self.starts[hi] - self.starts[lo]) for lo, hi in self.ranges), default=0)
 
 
 class LoadedRange(NamedTuple):
@@ -119,26 +110,21 @@ class DiskEngine(Engine):
         self._scratch = ScratchFolder(folder)
         self.folder = self._scratch.path
         self.orders = []
-        for starts, index, name, prefix in (
-            (obs.row_starts, obs.cols, "cols", ""),
-            (obs.col_starts, obs.rows, "rows", "col_"),
-        ):
-            weighted = obs.stored_weights is not None
-            files = (
-                FileArray(folder / f"{name}.npy", index.dtype, HEADER),
-                FileArray(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER),
-            )
-            weights = FileArray(folder / f"{prefix}weights.npy", np.int32, HEADER) if weighted else None
-            self.orders.append(DiskOrder(np.array(starts), *files, weights, ranges_of(np.asarray(starts), DISK_BLOCK)))
+        orders = (obs.row_starts, obs.cols, "cols", ""), (obs.col_starts, obs.rows, "rows", "col_")
+        for starts, index, name, prefix in orders:
+            partners = FileArray(folder / f"{name}.npy", index.dtype, HEADER)
+            values, weights = FileArray(folder / f"{prefix}values.npy", obs.stored_values.dtype, HEADER), None
+            if obs.stored_weights is not None:
+                weights = FileArray(folder / f"{prefix}weights.npy", np.int32, HEADER)
+            ranges = ranges_of(np.asarray(starts), DISK_BLOCK)
+            self.orders.append(DiskOrder(np.array(starts), partners, values, weights, ranges))
         self._states: list[DiskState] = []
 
-    def new_state(self, chain: int = 0) -> DiskState:
-        """Return a state whose residual is the data less the offset."""
+    def new_state(self, chain: int = 0) -> "DiskState":
         self._states.append(DiskState(self, chain))
         return self._states[-1]
 
     def close(self) -> None:
-        """Close and remove all files of residuals."""
         super().close()
         self.reader.shutdown()
         for state in self._states:
@@ -187,10 +173,10 @@ class DiskState(LocalPasses, State):
         super().__init__(engine)
         name = f"{len(engine._states)}-{chain}"
         self.resid = [FileArray(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
-        size = max(order.largest for order in engine.orders)
+        sizes = [int(order.starts[hi] - order.starts[lo]) for order in engine.orders for lo, hi in order.ranges]
         width = max(order.partners.kind.itemsize for order in engine.orders) + 8  # with residual and weight
-        n_buffers = engine.threads.n_threads + DISK_AHEAD
-        self._read_buffers = [np.empty(width * size, np.uint8) for _ in range(n_buffers)]
+        size = width * max(sizes, default=0)
+        self._read_buffers = [np.empty(size, np.uint8) for _ in range(engine.threads.n_threads + DISK_AHEAD)]
         for order, resid in zip(engine.orders, self.resid, strict=True):
             for lo, hi in order.ranges:
                 first, last = order.starts[lo], order.starts[hi]
@@ -222,8 +208,8 @@ class DiskState(LocalPasses, State):
 
     def _load(self, axis: int, range_: Range, buffer: Buffer) -> LoadedRange:
         """Read a range into a buffer: residuals, weights, then partners, so that all are aligned."""
-        order, grid = self.engine.orders[axis], self.engine.grid
-        (lo, hi), first = range_, order.starts[range_[0]]
+        (lo, hi), order = range_, self.engine.orders[axis]
+        first = order.starts[lo]
         size, width = int(order.starts[hi] - first), order.partners.kind.itemsize
         resid, weights = buffer[: 4 * size].view(np.int32), None
         index = buffer[8 * size : (8 + width) * size].view(order.partners.kind)
@@ -232,8 +218,7 @@ class DiskState(LocalPasses, State):
         if order.weights is not None:
             weights = buffer[4 * size : 8 * size].view(np.int32)
             order.weights.read(first, weights)
-            if grid.weight_step != self.engine.observations.weight_step:
-                weights = to_ticks(weights, grid.weight_step / self.engine.observations.weight_step)
+            weights = self.engine.grid.in_weight_steps(weights, self.engine.observations.weight_step)
         return LoadedRange(order.starts[lo : hi + 1] - first, index, resid, weights, buffer)
 
     def _run(self, axis: int, work: Callable[[int, int, LoadedRange], None], *, write: bool = False) -> None:
@@ -248,30 +233,25 @@ class DiskState(LocalPasses, State):
         shifts, partners = self._apply_pending(axis, leave=2), self.own_weights(1 - axis)
         own_a, T_a, own_b, T_b, codes = packed(shifts, labels)
 
-        def work(lo: int, hi: int, part: LoadedRange) -> None:
-            own = [None if labels is None else labels[lo:hi] for labels in (own_a, own_b)]
-            args = part.starts, part.partners, part.resid, part.weights, partners, own[0], T_a, own[1], T_b, codes
-            sparse.gather(0, hi - lo, *args, n[lo:hi], l[lo:hi])
+        def work(lo: int, hi: int, x: LoadedRange) -> None:
+            a, b = (None if labels is None else labels[lo:hi] for labels in (own_a, own_b))
+            data = x.starts, x.partners, x.resid, x.weights, partners
+            sparse.gather(0, hi - lo, *data, a, T_a, b, T_b, codes, n[lo:hi], l[lo:hi])
 
         return self._streamed(axis, work, write=bool(shifts))
 
     def _squares(self) -> NDArray[np.float64]:
         self._apply_pending(0)
         out = np.empty(self.shape[0])
-
-        def work(lo: int, hi: int, part: LoadedRange) -> None:
-            sparse.squares(0, hi - lo, part.starts, part.resid, part.weights, out[lo:hi])
-
-        self._run(0, work)
+        self._run(0, lambda lo, hi, x: sparse.squares(0, hi - lo, x.starts, x.resid, x.weights, out[lo:hi]))
         return out
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         self._apply_pending(axis)
         cost, squares = np.zeros((self.shape[axis], V.shape[1])), V * V
 
-        def work(lo: int, hi: int, part: LoadedRange) -> None:
-            args = part.starts, part.partners, part.resid, part.weights, V, squares
-            sparse.table_costs(0, hi - lo, *args, cost[lo:hi])
+        def work(lo: int, hi: int, x: LoadedRange) -> None:
+            sparse.table_costs(0, hi - lo, x.starts, x.partners, x.resid, x.weights, V, squares, cost[lo:hi])
 
         self._run(axis, work)
         return cost
@@ -288,19 +268,16 @@ class DiskState(LocalPasses, State):
         return np.ascontiguousarray(out.T)
 
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
-        def own(lo: int, hi: int, part: LoadedRange) -> None:
-            sparse.shift_own(0, hi - lo, part.starts, part.resid, change[lo:hi])
+        def partner(lo: int, hi: int, x: LoadedRange) -> None:
+            sparse.shift_partner(0, hi - lo, x.starts, x.partners, x.resid, change)
 
-        def partner(lo: int, hi: int, part: LoadedRange) -> None:
-            sparse.shift_partner(0, hi - lo, part.starts, part.partners, part.resid, change)
-
-        self._run(axis, own, write=True)
+        self._run(axis, lambda lo, hi, x: sparse.shift_own(0, hi - lo, x.starts, x.resid, change[lo:hi]), write=True)
         self._run(1 - axis, partner, write=True)
 
     def _apply(self, axis: int, shifts: list[Shift]) -> None:
         for own, other, T in shifts:
 
-            def work(lo: int, hi: int, part: LoadedRange, own: Any = own, other: Any = other, T: Any = T) -> None:
-                sparse.shift(0, hi - lo, part.starts, part.partners, part.resid, own[lo:hi], other, T)
+            def work(lo: int, hi: int, x: LoadedRange, own: Any = own, other: Any = other, T: Any = T) -> None:
+                sparse.shift(0, hi - lo, x.starts, x.partners, x.resid, own[lo:hi], other, T)
 
             self._run(axis, work, write=True)

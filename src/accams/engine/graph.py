@@ -10,8 +10,6 @@ r, and w0 for a blank,
 and the last sum is offset * size(b) plus, for each stencil, one line of template @ cross table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,19 +39,13 @@ class GraphEngine(CpuEngine):
             raise InputError("engine='graph' needs observed zeros: create the observations with zeros='observed'")
         self.offset = round(grid.offset / grid.step)
         self.blank, one = to_ticks(np.array([obs.blank_weight, 1.0]), obs.weight_step).tolist()
-        self.extra: list[Any] = [one - self.blank] * 2  # w - w0, in both orders
+        self.factor, self.extra = one - self.blank, [None, None]  # w - w0 is their product, in both orders
         if obs.stored_weights is not None:
-            self.extra = [order.weights - self.blank for order in self.orders]
+            self.factor, self.extra = 1, [order.weights - self.blank for order in self.orders]
         zero = grid.ticks_of(np.zeros(1))[0]
         self.stored = [ticks - zero for ticks in self.values_in_ticks()]  # the values themselves, in ticks
 
-    @property
-    def equal_weights(self) -> bool:
-        """Whether stored cells and blanks have the same weight, so that sums need no residual."""
-        return isinstance(self.extra[0], int) and self.extra[0] == 0
-
-    def new_state(self, chain: int = 0) -> GraphState:
-        """Return a state whose residual is the data less the offset."""
+    def new_state(self, chain: int = 0) -> "GraphState":
         return GraphState(self)
 
 
@@ -76,7 +68,8 @@ class GraphState(CpuState):
         engine, k = self.engine, n.shape[1]
         sizes = np.bincount(labels, minlength=k)
         stored = self._summer(axis, engine.stored[axis], None, [], labels, n, l)
-        add_extra = None if engine.equal_weights else self._extra_adder(axis, labels, n, l)
+        # 0: stored cells and blanks have the same weight, so that sums need no residual
+        add_extra = None if engine.factor == 0 else self._extra_adder(axis, labels, n, l)
         blanks = []
         for _, own, other, T in self._active(axis):
             table = np.zeros((T.shape[1], k), np.int64)
@@ -96,8 +89,7 @@ class GraphState(CpuState):
 
     def _extra_adder(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         """Return work that adds the weight of stored cells in excess of a blank's."""
-        extra = self.engine.extra[axis]
-        weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
+        weights, factor = self.engine.extra[axis], self.engine.factor
         mass, sums, shifts = np.zeros_like(n), np.zeros_like(l), self._apply_pending(axis, leave=2)
         stored = self._summer(axis, self.resid[axis], weights, shifts, labels, mass, sums)
 
@@ -117,7 +109,7 @@ class GraphState(CpuState):
         engine.threads.run(sparse.squares, order.ranges, order.starts, resid, order.weights, stored)
         engine.threads.run(sparse.squares, order.ranges, order.starts, model, None, replaced)
         if order.weights is None:
-            stored *= engine.blank + engine.extra[0]
+            stored *= engine.blank + engine.factor
         return np.concatenate([stored - engine.blank * replaced, [engine.blank * self._model_squares()]])
 
     def _model_squares(self) -> float:
@@ -137,14 +129,13 @@ class GraphState(CpuState):
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         self._apply_pending(axis)
-        engine, order, extra = self.engine, self.orders[axis], self.engine.extra[axis]
+        engine, order = self.engine, self.orders[axis]
         parts = np.zeros((2, self.shape[axis], V.shape[1]))
         pattern = (order.ranges, order.starts, order.index)
         engine.threads.run(sparse.table_costs, *pattern, engine.stored[axis], None, V, np.zeros_like(V), parts[0])
         cost = engine.blank * ((V * V).sum(axis=0) + 2.0 * engine.offset * V.sum(axis=0) + parts[0])
-        weights, factor = (None, extra) if isinstance(extra, int) else (extra, 1)
-        engine.threads.run(sparse.table_costs, *pattern, self.resid[axis], weights, V, V * V, parts[1])
-        cost += factor * parts[1]
+        engine.threads.run(sparse.table_costs, *pattern, self.resid[axis], engine.extra[axis], V, V * V, parts[1])
+        cost += engine.factor * parts[1]
         for _, own, other, T in self._active(axis):
             sums = np.zeros((T.shape[1], V.shape[1]))
             cross.cross_sums(other, V, sums)

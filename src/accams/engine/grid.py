@@ -5,10 +5,8 @@ Values, offset and templates are integer multiples of one power-of-two step, sma
 the residual is a pure function of data, labels and templates, on any engine.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,52 +28,45 @@ WEIGHT_TOTAL_BITS = 28  # of the sum of observation weights, where rows have wei
 class Grid:
     """Step, offset, and the bound on templates that keeps every residual within 32 bits.
 
-    Attributes
-    ----------
-    step : float
-        A power of two; values and templates are integer multiples of it ("ticks").
-    offset : float
-        The model's offset, itself on the grid.
-    limit : int
-        Largest template entry in ticks, such that no sum of all stencils can overflow. Up to about 500 stencils it is
-        at least the range of the data; beyond, the rest of very large entries is left to the next stencils.
-    weight_step : float
-        Step of weights. Those of the observations are on such a grid already; with row weights it is coarser, to leave
-        room for them.
+    `limit` is the largest template entry in ticks, such that no sum of all stencils can overflow. Up to about 500
+    stencils it is at least the range of the data; beyond, the rest of very large entries is left to the next stencils.
     """
 
-    step: float
-    offset: float
+    step: float  # a power of two; values and templates are integer multiples of it ("ticks")
+    offset: float  # of the model, itself on the grid
     limit: int
-    weight_step: float = 1.0
+    weight_step: float = 1.0  # that of the observations, or with row weights a coarser one, to leave room for them
 
     @classmethod
-    def of(
-        cls, observations: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False
-    ) -> Grid:
+    def of(cls, obs: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False) -> Self:
         """Return the grid for a fit of `n_stencils` stencils; the offset is the mean unless given."""
-        low, high = observations.value_range
-        centre = observations.mean() if offset is None else offset
+        low, high = obs.value_range
+        centre = obs.mean() if offset is None else offset
         span = abs(high) or 1.0 if low == high == centre else max(high - centre, centre - low)
         step = power_of_two_above(span) * 2.0**-VALUE_BITS
         limit = min(2**24, (MAX_TICK - 2 ** (VALUE_BITS + 1)) // (n_stencils + 1))
-        weight_step = observations.weight_step
-        if row_weights and observations.stored_weights is not None:
-            weight_step = max(weight_step, power_of_two_above(observations.total_weight()) * 2.0**-WEIGHT_TOTAL_BITS)
+        weight_step = obs.weight_step
+        if row_weights and obs.stored_weights is not None:
+            weight_step = max(weight_step, power_of_two_above(obs.total_weight()) * 2.0**-WEIGHT_TOTAL_BITS)
         return cls(step, float(np.rint(centre / step) * step), limit, weight_step)
 
-    def weight_ticks(self, observations: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
+    def weight_ticks(self, obs: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
         """Return the weights of weighted observations in steps: all, or those of first .. last."""
-        assert observations.stored_weights is not None
-        stored = observations.stored_weights
-        stored = stored if (first, last) == (0, None) else stored[first:last]
-        if self.weight_step == observations.weight_step:
-            return stored
-        return to_ticks(stored, self.weight_step / observations.weight_step)
+        stored = obs.stored_weights
+        assert stored is not None
+        return self.in_weight_steps(stored if (first, last) == (0, None) else stored[first:last], obs.weight_step)
+
+    def in_weight_steps(self, weights: NDArray[np.int32], step: float) -> NDArray[np.int32]:
+        """Convert weights that are multiples of another step."""
+        return weights if step == self.weight_step else to_ticks(weights, self.weight_step / step)
 
     def ticks_of(self, values: NDArray[np.floating]) -> NDArray[np.int32]:
         """Return values less the offset, in ticks."""
-        return _in_blocks(lambda x: np.rint((x - self.offset) / self.step), values)
+        out = np.empty(values.shape, dtype=np.int32)
+        for start in range(0, len(values), BLOCK):  # block by block, to save memory
+            x = values[start : start + BLOCK].astype(np.float64)
+            out[start : start + BLOCK] = np.rint((x - self.offset) / self.step)
+        return out
 
     def template(self, T: NDArray[np.float64]) -> NDArray[np.int32]:
         """Round a template, in fractional ticks, to integers that float32 can represent, within the limit."""
@@ -98,13 +89,3 @@ def row_weight_ticks(weights: NDArray[np.float64], step: float, mass: NDArray[np
     ticks = np.minimum(weights / step, MAX_ROW_WEIGHT)
     ticks = ticks * min(1.0, LARGEST_MASS / float(mass @ ticks))
     return np.maximum(np.rint(ticks), 1.0).astype(np.int32)
-
-
-def _in_blocks(
-    function: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: NDArray[np.floating]
-) -> NDArray[np.int32]:
-    """Return function(x) as integers, computed block by block to save memory."""
-    out = np.empty(x.shape, dtype=np.int32)
-    for start in range(0, len(x), BLOCK):
-        out[start : start + BLOCK] = function(x[start : start + BLOCK].astype(np.float64))
-    return out

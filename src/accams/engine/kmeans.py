@@ -4,10 +4,7 @@ With centres T the cost of point i in cluster a is sum_b n * T[a, b]^2 - 2 * l *
 stencil. Points with missing coordinates have n = 0 there.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,8 +112,7 @@ def _race(weights: NDArray[np.float64], generator: np.random.Generator, n: int) 
     return first[np.isfinite(times[first])]
 
 
-@dataclass(frozen=True)
-class SketchGroups:
+class SketchGroups(NamedTuple):
     """A random grouping of the other axis, in which groups 2g and 2g + 1 are subtracted from each other."""
 
     labels: NDArray[np.unsignedinteger[Any]]

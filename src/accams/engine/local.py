@@ -1,7 +1,5 @@
 """Passes on threads of this process, over a residual by rows and by columns, with sums cached in memory."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.bookkeeping import Bookkeeping
-from accams.engine.kmeans import Init
-from accams.engine.passes import Data, Random
+from accams.engine.passes import Bookkeeping, Data, Random
 from accams.engine.rules import Blocked, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables, added, own_first
 from accams.kernels import assign, sample
@@ -106,7 +102,7 @@ class LocalPasses(Bookkeeping):
 
         return self._tabulated(axis, (self.k[axis], self.k[1 - axis]), work, self.row_ranges(axis))
 
-    def k_means(self, axis: int, init: Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
+    def k_means(self, axis: int, init: kmeans.Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
         n, l = self.sums(axis)
         ranges, threads, k = self.row_ranges(axis), self.engine.threads, self.k[axis]
         return kmeans.cluster(n, l, k, init, generator, max_iter, threads, ranges, self.uniform, n_trials)
@@ -132,8 +128,7 @@ class LocalPasses(Bookkeeping):
         T = np.int32(sign) * self.templates[stencil]
         labels = self.row_labels[stencil], self.col_labels[stencil]
         for axis in self.axes:
-            own_T = np.ascontiguousarray(own_first(T, axis))
-            self.pending[axis].append((labels[axis], labels[1 - axis], own_T))
+            self.pending[axis].append((labels[axis], labels[1 - axis], np.ascontiguousarray(own_first(T, axis))))
 
     def _apply_pending(self, axis: int, leave: int = 0) -> list[Shift]:
         """Apply the pending shifts but the last `leave`, and remove and return those."""

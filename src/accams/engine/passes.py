@@ -3,8 +3,6 @@
 Axis 0 is rows and axis 1 is columns. "Rows" stands for rows or columns, whichever axis a method is called with.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -13,54 +11,35 @@ from numpy.typing import NDArray
 
 from accams.engine.grid import Grid
 from accams.engine.kmeans import Init
-from accams.engine.rules import Blocked, Effects, Nearest
+from accams.engine.rules import Blocked, Effects, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables
+from accams.errors import InputError
 from accams.kernels import sample
-from accams.model.stencils import Labels
+from accams.kernels.sparse import MAX_LABELS
+from accams.model.stencils import Labels, label_type
 from accams.threads import Range, Threads
 
 Random = np.random.Generator
 
 
 class Data:
-    """Data that passes run over.
-
-    Attributes
-    ----------
-    shape : (int, int)
-    uniform : bool
-        Whether every cell is observed with the same weight, so that all rows have the same sums of weights.
-    grid : Grid
-    threads : Threads
-    """
+    """Data that passes run over; `uniform`: all cells have the same weight, and all rows the same sums of weights."""
 
     def __init__(self, shape: tuple[int, int], uniform: bool, grid: Grid, threads: Threads) -> None:
         self.shape, self.uniform, self.grid, self.threads = shape, uniform, grid, threads
 
 
 class Passes(ABC):
-    """Passes over the data, given the labels of the current stencil.
+    """Passes over the data, given the labels of the current stencil."""
 
-    Attributes
-    ----------
-    k : (int, int)
-        Row and column clusters of the current stencil.
-    row_weights : array or None
-        Precision of each row in steps, where rows have noise of their own.
-    effects : list of array or None
-        Continuous effects of rows and of columns, in ticks.
-    first : (int, int)
-        Position of the first row and column in the matrix; not zero in a shard.
-    """
-
-    first = (0, 0)
+    first = (0, 0)  # position of the first row and column in the matrix; not zero in a shard
 
     def __init__(self, engine: Data) -> None:
         self.engine = engine
         self.shape, self.uniform = engine.shape, engine.uniform
-        self.k = (0, 0)
-        self.row_weights: NDArray[np.int32] | None = None
-        self.effects: list[NDArray[np.int32] | None] = [None, None]
+        self.k = (0, 0)  # row and column clusters of the current stencil
+        self.row_weights: NDArray[np.int32] | None = None  # precisions in steps, where rows have noise of their own
+        self.effects: list[NDArray[np.int32] | None] = [None, None]  # continuous, of rows and of columns, in ticks
         self._known_squares: NDArray[np.float64] | None = None
 
     @property
@@ -151,3 +130,49 @@ class Passes(ABC):
     def _residual_changed(self) -> None:
         """Discard what was computed from the residual."""
         self._known_squares = None
+
+
+class Bookkeeping(Passes):
+    """Stencils of a chain as arrays; passes over the data are left to subclasses."""
+
+    def __init__(self, engine: Data) -> None:
+        super().__init__(engine)
+        self.templates: list[Template] = []
+        self.row_labels: list[Labels] = []
+        self.col_labels: list[Labels] = []
+        self.current: int | None = None
+        self._labels: list[Labels] = []  # of the current stencil: rows, columns
+
+    @property
+    def labels(self) -> list[Labels]:
+        return self._labels
+
+    def begin(self, stencil: int, k: tuple[int, int] | None = None) -> None:
+        if self.current is not None:
+            raise RuntimeError("end the current stencil before beginning another")
+        self.current = stencil
+        if stencil < len(self.templates):
+            self.k = (self.templates[stencil].shape[0], self.templates[stencil].shape[1])
+            self._labels = [self.row_labels[stencil].copy(), self.col_labels[stencil].copy()]
+        else:
+            assert k is not None
+            if max(k) > MAX_LABELS:
+                raise InputError(f"a stencil can have at most {MAX_LABELS} clusters per side, not {max(k)}")
+            self.k = k
+            self._labels = [np.zeros(size, label_type(k_axis)) for size, k_axis in zip(self.shape, k, strict=True)]
+        self._residual_changed()
+
+    def end(self, T: Template) -> None:
+        assert self.current is not None
+        stencil, self.current = self.current, None
+        if stencil == len(self.templates):
+            self.templates.append(T)
+            self.row_labels.append(self._labels[0])
+            self.col_labels.append(self._labels[1])
+        else:
+            self.templates[stencil] = T
+            self.row_labels[stencil], self.col_labels[stencil] = self._labels
+        self._residual_changed()
+
+    def set_labels(self, axis: int, labels: Labels) -> None:
+        self._labels[axis] = labels.astype(label_type(self.k[axis]))

@@ -1,7 +1,5 @@
 """Rules by which a state chooses labels, row weights and effects: plain records, so that they can be sent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,35 +55,6 @@ class Collapsed:
     growing: bool = False
 
 
-@dataclass(frozen=True)
-class BlockedVisit:
-    """A complete visit of the blocked sampler to the current stencil, which an engine can run without callbacks.
-
-    Updates of rows and columns alternate: weights of the clusters from their Dirichlet distribution, labels as in
-    `Blocked`, then the template. An axis with a single cluster has no update.
-
-    Attributes
-    ----------
-    T, counts
-        Initial template, and rows and columns per label.
-    kappa, spread : float
-        tau^2 / sigma^2 for one unit of weight, and tau in ticks.
-    precision : float
-        As in `Blocked`.
-    concentration : (float, float)
-        Of the Dirichlet priors of row and column labels.
-    updates : tuple of Update
-    """
-
-    T: Template
-    counts: list[NDArray[np.int64]]
-    kappa: float
-    spread: float
-    precision: float
-    concentration: tuple[float, float]
-    updates: tuple[Update, ...]
-
-
 class Update(NamedTuple):
     """One update of a visit: its axis, and the keys of its random numbers."""
 
@@ -93,6 +62,23 @@ class Update(NamedTuple):
     weights: Key
     labels: Key
     template: Key
+
+
+@dataclass(frozen=True)
+class BlockedVisit:
+    """A complete visit of the blocked sampler to the current stencil, which an engine can run without callbacks.
+
+    Updates of rows and columns alternate: weights of the clusters from their Dirichlet distribution, labels as in
+    `Blocked`, then the template. An axis with a single cluster has no update.
+    """
+
+    T: Template  # to begin with
+    counts: list[NDArray[np.int64]]  # rows and columns per label
+    kappa: float  # tau^2 / sigma^2 for one unit of weight
+    spread: float  # tau in ticks
+    precision: float  # as in `Blocked`
+    concentration: tuple[float, float]  # of the Dirichlet priors of row and column labels
+    updates: tuple[Update, ...]
 
 
 @dataclass(frozen=True)

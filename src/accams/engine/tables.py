@@ -1,7 +1,5 @@
 """Sums per block: the only view of the data that an algorithm has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,31 +13,22 @@ SumPair = tuple[Table, Table]  # n and l: weight and weighted residual sum of ea
 
 @dataclass(frozen=True)
 class Tables:
-    """Sums per block and labels per cluster, after an update.
+    """Sums per block, rows first, and labels per cluster, after an update."""
 
-    N, L : weight (in units of `State.weight_unit`) and weighted residual sum of each block, rows first; residuals in
-    ticks, without the current stencil. counts : rows (columns) per label of the updated axis. moved : labels that
-    changed.
-    """
-
-    N: Table
-    L: Table
-    counts: NDArray[np.int64]
-    moved: int = 0
+    N: Table  # weight of each block, in units of `State.weight_unit`
+    L: Table  # weighted sum of its residuals, in ticks and without the current stencil
+    counts: NDArray[np.int64]  # rows (columns) per label of the updated axis
+    moved: int = 0  # labels that changed
 
 
 @dataclass(frozen=True)
 class Visited:
-    """Result of a visit.
-
-    T, counts : its template, and the rows and columns per label. moved : row and column labels that changed, over all
-    updates. gain : sum of 2 L T - N T^2, by which the stencil reduces the squared error.
-    """
+    """Result of a visit."""
 
     T: NDArray[np.int32]
-    counts: list[NDArray[np.int64]]
-    moved: tuple[int, int]
-    gain: float
+    counts: list[NDArray[np.int64]]  # rows and columns per label
+    moved: tuple[int, int]  # row and column labels that changed, over all updates
+    gain: float  # sum of 2 L T - N T^2, by which the stencil reduces the squared error
 
 
 def gain_of(tables: Tables, T: NDArray[np.int32]) -> float:

@@ -1,7 +1,5 @@
 """Assign labels and block tables from sums per row. A "row" is a row or a column: whichever axis is updated."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

@@ -7,8 +7,6 @@ every machine. Frequencies are static and stored with the stream: symbols are co
 they are decoded, so a model that adapts while decoding would have to be run ahead of the encoder.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

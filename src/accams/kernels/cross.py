@@ -4,8 +4,6 @@ The sum of stencil (T, c, d) over row i and the columns of cluster b is sum_y T[
 y in d and label b), so k x k cross counts replace m x n cells.
 """
 
-from __future__ import annotations
-
 from accams.kernels.jit import kernel
 
 

@@ -5,8 +5,6 @@ partner label, and the inner loops are vector additions over contiguous cells of
 array of that shape; a weight of zero means missing (such a residual is kept up to date but never counted).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

@@ -4,8 +4,6 @@ Labels of several stencils stand side by side in one array (row, stencil). Label
 first[l] + a: codes number the clusters of all stencils consecutively.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

@@ -1,7 +1,5 @@
 """Fold new rows into a stencil sum that stays fixed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

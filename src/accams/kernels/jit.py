@@ -1,7 +1,5 @@
 """The one decorator for compiled kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

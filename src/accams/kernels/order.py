@@ -1,17 +1,10 @@
 """Sort observations by row and by column in linear time (counting sort)."""
 
-from __future__ import annotations
-
-import numpy as np
-from numpy.typing import NDArray
-
 from accams.kernels.jit import kernel
-
-Ints = NDArray[np.integer]
 
 
 @kernel
-def stable_order(keys: Ints, order: Ints, slots: NDArray[np.int64], out: Ints) -> None:
+def stable_order(keys, order, slots, out):
     """Write into `out` the entries of `order`, stably sorted by their key.
 
     `slots[key]` is the place of the first entry with that key; it is advanced past each one written.
@@ -23,16 +16,14 @@ def stable_order(keys: Ints, order: Ints, slots: NDArray[np.int64], out: Ints) -
 
 
 @kernel
-def count_columns(lo: int, hi: int, counts: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints) -> None:
+def count_columns(lo, hi, counts, row_starts, cols):
     """Add to counts[j] the number of entries of rows [lo, hi) in column j."""
     for p in range(row_starts[lo], row_starts[hi]):
         counts[cols[p]] += 1
 
 
 @kernel
-def transpose_pattern(
-    lo: int, hi: int, slots: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints, rows: Ints
-) -> None:
+def transpose_pattern(lo, hi, slots, row_starts, cols, rows):
     """Write the rows [lo, hi) of each column, ascending, given the columns of each row.
 
     `slots[j]` is the place of the first of them in column j; it is advanced past each one written. Ranges with slots of
@@ -46,9 +37,7 @@ def transpose_pattern(
 
 
 @kernel
-def transpose_values(
-    lo: int, hi: int, slots: NDArray[np.int64], row_starts: NDArray[np.int64], cols: Ints, values: Ints, out: Ints
-) -> None:
+def transpose_values(lo, hi, slots, row_starts, cols, values, out):
     """Copy the `values` of rows [lo, hi), one per observation, into column order; `slots` as above."""
     for p in range(row_starts[lo], row_starts[hi]):
         j = cols[p]

@@ -1,7 +1,5 @@
 """Predict cells from stencil sums laid out as `accams.model.codes.Codes`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

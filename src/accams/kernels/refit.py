@@ -4,8 +4,6 @@ A has one row per observation, with a 1 for the template entry that each stencil
 its s ones per row follow from the labels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

@@ -5,8 +5,6 @@ to carry from row to row, so a draw depends neither on ranges nor on threads, an
 `row_weights` is None or the integer precision of each row, a factor of its sums in costs and tables.
 """
 
-from __future__ import annotations
-
 from math import cos, log, pi, sqrt
 
 import numpy as np

@@ -7,8 +7,6 @@ both stencils. A *block* is as n_sums groups as have their tables in the fastest
 is chosen so that all entries of a sum add up to at most 2^29 and a constant is at most 2^30: scores fit in 32 bits.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

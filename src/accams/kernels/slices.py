@@ -4,8 +4,6 @@ A slice has one piece for each of the 32 threads of a warp. Entry e of thread t 
 step the threads read 32 neighbouring entries in one memory transaction.
 """
 
-from __future__ import annotations
-
 from accams.kernels.jit import kernel
 
 

@@ -10,8 +10,6 @@ labels on the own axis, labels on the other axis, and the template with the own 
 per combination of argument types, so the code for a shift (or weight) of None is removed at compile time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.kernels.jit import kernel

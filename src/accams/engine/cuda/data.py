@@ -1,7 +1,5 @@
 """Observations of one fit in both orders on an NVIDIA GPU."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,9 +9,9 @@ from accams.engine.cpu import MemoryOrder, both_orders, memory_orders
 from accams.engine.cuda.device import Device, Stream, find_device
 from accams.engine.cuda.kernels import MAX_LABELS
 from accams.engine.cuda.layout import WARP, lay_out
-from accams.engine.cuda.memory import PIECES, device_bytes, piece_size
 from accams.engine.cuda.order import DeviceOrder, tile_for
 from accams.engine.grid import Grid
+from accams.engine.memory import PIECES, device_bytes, piece_size
 from accams.errors import InputError
 from accams.threads import Threads
 
@@ -21,15 +19,7 @@ LARGEST_CHUNK = 1 << 24  # observations that are streamed together
 
 
 class CudaData(Engine):
-    """Observations with or without missing cells on a GPU, with room for a given number of stencils.
-
-    Attributes
-    ----------
-    orders : list of DeviceOrder
-        Observations by rows and by columns.
-    staging_size : int
-        Observations of a staging buffer; 0 if all of them stay on the device.
-    """
+    """Observations with or without missing cells on a GPU, with room for a given number of stencils."""
 
     def __init__(
         self, observations: Observations, grid: Grid, threads: Threads, n_stencils: int, *, n_chains: int = 1,
@@ -39,16 +29,15 @@ class CudaData(Engine):
         self.device, self.n_stencils = find_device(), n_stencils
         most = most_entries(observations, n_stencils, k, n_chains, self.device)
         stream, plain = Stream(self.device), memory_orders(observations, grid, threads)
-        self.orders = [self._order(axis, plain[axis], k, stream, most) for axis in (0, 1)]
+        self.orders = [self._order(axis, plain[axis], k[1 - axis], stream, most) for axis in (0, 1)]
+        # observations of a staging buffer; 0: all of them stay on the device
         self.staging_size = 0 if most is None else max(order.largest for order in self.orders)
         stream.wait()
 
-    def _order(
-        self, axis: int, plain: MemoryOrder, k: tuple[int, int], stream: Stream, most: int | None
-    ) -> DeviceOrder:
+    def _order(self, axis: int, plain: MemoryOrder, k: int, stream: Stream, most: int | None) -> DeviceOrder:
         obs, weights = self.observations, plain.weights
         # complete matrices are seeded by a sketch, whose groups are summed MAX_LABELS at a time and one for the rest
-        most_k = MAX_LABELS + 1 if obs.is_complete else k[1 - axis]
+        most_k = MAX_LABELS + 1 if obs.is_complete else k
         tile = tile_for(obs.shape[1 - axis], most_k, weights is not None, self.device)
         cap = piece_size(obs.nnz, 1024 * self.device.processors)
         layout = lay_out(plain.starts, plain.index, obs.shape[1 - axis], self.threads, tile=tile, cap=cap)

@@ -1,10 +1,8 @@
 """Detection of a GPU, and streams of work for it."""
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from threading import RLock
@@ -23,27 +21,13 @@ _driver_lock = RLock()  # chains launch from threads of their own
 
 
 class Device(NamedTuple):
-    """Properties of a GPU that launches depend on.
+    """Properties of a GPU that launches depend on."""
 
-    Attributes
-    ----------
-    processors : int
-        Multiprocessors.
-    shared : int
-        Bytes of shared memory that a block may use.
-    memory : int
-        Free bytes.
-    threads : int
-        Threads of a block, unless a kernel says otherwise.
-    simulated : bool
-        Whether this is numba's simulator (NUMBA_ENABLE_CUDASIM is set, for tests).
-    """
-
-    processors: int
-    shared: int
-    memory: int
-    threads: int
-    simulated: bool
+    processors: int  # multiprocessors
+    shared: int  # bytes of shared memory that a block may use
+    memory: int  # free bytes
+    threads: int  # of a block, unless a kernel says otherwise
+    simulated: bool  # numba's simulator (NUMBA_ENABLE_CUDASIM is set, for tests)
 
     def blocks(self, size: int, together: int = 1024) -> int:
         """Return the blocks for so many items: a thread each, or as many as fit, `together` per multiprocessor."""
@@ -64,7 +48,7 @@ def find_device() -> Device:
             "install the driver, or use engine='cpu'"
         ) from error
     try:
-        with _quietly():
+        with warnings.catch_warnings(action="ignore"):  # of numba, about small grids
             _nothing[1, 1]()
     except Exception as error:
         raise InputError(
@@ -79,14 +63,6 @@ def find_device() -> Device:
 @cuda.jit
 def _nothing():  # type: ignore[no-untyped-def]
     """Do nothing, to test whether kernels can be compiled and run."""
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Suppress numba's warning about small grids."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _first_line(error: Exception) -> str:
@@ -116,11 +92,9 @@ class Stream:
             return cuda.to_device(np.ascontiguousarray(array), stream=self.handle)
 
     def zeros(self, shape: int | tuple[int, ...], kind: Any) -> Array:
-        """Return an array of zeros on the device."""
         return self.upload(np.zeros(shape, kind))
 
     def empty(self, shape: int | tuple[int, ...], kind: Any) -> Array:
-        """Return an uninitialised array on the device."""
         with _driver_lock:
             return cuda.device_array(shape, kind, stream=self.handle)
 
@@ -149,7 +123,7 @@ class Stream:
         with _driver_lock:
             array.copy_to_host(into, stream=self.handle)
 
-    def after(self, other: Stream) -> None:
+    def after(self, other: "Stream") -> None:
         """Make later work of this stream wait for all work given to the other so far."""
         with _driver_lock:
             event = cuda.event()
@@ -169,11 +143,9 @@ class Stream:
         return ready
 
     def wait(self) -> None:
-        """Wait until all work is done."""
         self.handle.synchronize()
 
     def launch(self, kernel: Any, blocks: int | tuple[int, int], threads: int, shared: int, *args: Any) -> None:
-        """Queue a kernel."""
         if not np.prod(blocks):
             return
         with _driver_lock:
@@ -189,7 +161,7 @@ class Stream:
         """Start a kernel with a shape of (blocks, threads, bytes of shared memory)."""
         ready = self._ready.get((kernel, shape))
         if ready is None:
-            with _quietly():
+            with warnings.catch_warnings(action="ignore"):
                 ready = kernel[shape[0], shape[1], self.handle, shape[2]]
             if not self.device.simulated:  # the simulator's configured kernels share their last shape
                 self._ready[kernel, shape] = ready

@@ -1,7 +1,5 @@
 """Decorators for GPU kernels, which are compiled once and cached on disk where possible."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any

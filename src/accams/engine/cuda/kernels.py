@@ -4,8 +4,6 @@ Rows here are rows or columns, whichever axis is updated. All sums are integers,
 bit. Threads communicate only through shared memory (no warp intrinsics), so the same code runs in the simulator.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -28,7 +26,6 @@ SECOND, THIRD = np.uint32(CODE_BITS), np.uint32(2 * CODE_BITS)
 AHEAD = 8  # entries read before the first is used, to hide the latency of global memory
 KAPPA, SPREAD, SCALE, CONCENTRATION = 0, 1, 2, 3  # places of a visit's numbers; CONCENTRATION + axis
 WEIGHTS, LABELS, TEMPLATE = 0, 2, 4  # places of an update's keys, two words each
-
 
 mixed = on_device(sample.mixed)
 uniform = on_device(sample.uniform, mixed=mixed)

@@ -1,7 +1,5 @@
 """From sums to labels and block tables on a GPU. Rows here are rows or columns, whichever axis is updated."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import exp
 from typing import Any, Literal
@@ -37,7 +35,7 @@ def label_kernel(
     `k` has the clusters of the rows first. "nearest": the cheapest label, prices[a] + sum_b scale n T^2 - 2 l T;
     "draw": one drawn with log p(a) = prices[a] - scale / 2 sum_b (n T^2 - 2 l T); "keep": the present one. T is the
     template in ticks, rows of the matrix first, so it is read transposed along axis 1. The scale and the key of random
-    numbers are read from a line of `accams.engine.cuda.visit_buffer`. `uniform_rows`: all rows have the same n; then
+    numbers are read from a line of `accams.engine.cuda.buffers`. `uniform_rows`: all rows have the same n; then
     costs are summed in the CPU's order, so that they round alike. `heavy`: sums have weights. `tables` are
     incremented: N, L, rows of each label, labels that changed.
 
@@ -46,9 +44,7 @@ def label_kernel(
     """
     K_OWN, K_OTHER = k
     CELLS, COUNTS = K_OWN * K_OTHER, K_OWN + 1  # counts of labels, then of labels that changed
-    STRIDE = (
-        threads | 1
-    )  # of sums in shared memory: odd, so that a row's sums by neighbouring clusters are in different banks
+    STRIDE = threads | 1  # of sums in shared memory: odd, so that a row's sums by neighbours are in different banks
     L_ROWS, N_TABLE = K_OTHER * STRIDE, 2 * K_OTHER * STRIDE  # offsets in shared memory
     L_TABLE = N_TABLE + CELLS
     OWN_STEP, OTHER_STEP = (K_OTHER, 1) if axis == 0 else (1, K_OWN)  # strides of the tables in global memory

@@ -8,8 +8,6 @@ entry e of lane t is at ``start + 32 e + t``. The threads of a warp read neighbo
 of its own, so nothing is added across threads; the pieces of a row that was cut are added up afterwards.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapreplace
@@ -18,12 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.cuda.memory import TILE
+from accams.engine.memory import TILE
 from accams.kernels import slices
 from accams.threads import Threads
 
 WARP = 32
 Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 NOBODY = -1  # row of a lane without a piece
 
 
@@ -31,45 +30,26 @@ NOBODY = -1  # row of a lane without a piece
 class SliceLayout:
     """One order of the observations, in slices.
 
-    Attributes
-    ----------
-    tile : int
-        Partners per tile.
-    n_tiles : int
-    slice_starts : array
-        Start of the entries of each slice, and their end; a slice is as long as its longest piece.
-    slice_tiles : array
-        Tile of each slice; slices of a tile are consecutive.
-    owners, lengths, firsts, places : arrays
-        Of each lane of each slice: its row, the entries of its piece, their start in the original order, and the
-        first partner's place in its tile.
-    order : array
-        Rows: first those of one piece in the order of their lanes, then those without observations, then those that
-        were cut.
-    alone : array
-        Lanes of the rows that were not cut (NOBODY without observations), in this order.
-    cut_starts, cut_lanes : arrays
-        The lanes of row ``order[len(alone) + c]`` are ``cut_lanes[cut_starts[c]:cut_starts[c + 1]]``.
-    index : array
-        The partner's place in its tile, of each entry.
+    `order` has first the rows of one piece in the order of their lanes, then those without observations, then those
+    that were cut: the lanes of row ``order[len(alone) + c]`` are ``cut_lanes[cut_starts[c]:cut_starts[c + 1]]``.
     """
 
-    tile: int
+    tile: int  # partners per tile
     n_tiles: int
-    slice_starts: NDArray[np.int64]
-    slice_tiles: NDArray[np.int32]
-    owners: NDArray[np.int32]
-    lengths: NDArray[np.int32]
-    firsts: NDArray[np.int64]
-    places: NDArray[np.int32]
-    order: NDArray[np.int32]
-    alone: NDArray[np.int32]
-    cut_starts: NDArray[np.int32]
-    cut_lanes: NDArray[np.int32]
-    index: NDArray[np.uint16]
+    slice_starts: Longs  # of their entries, and the end; a slice is as long as its longest piece
+    slice_tiles: Ints  # tile of each slice; slices of a tile are consecutive
+    owners: Ints  # of each lane of each slice: its row,
+    lengths: Ints  # the entries of its piece,
+    firsts: Longs  # their start in the original order,
+    places: Ints  # and the first partner's place in its tile
+    order: Ints
+    alone: Ints  # lanes of the rows that were not cut (NOBODY without observations), in this order
+    cut_starts: Ints
+    cut_lanes: Ints
+    index: NDArray[np.uint16]  # the partner's place in its tile, of each entry
 
     @cached_property
-    def spots(self) -> NDArray[np.int32]:
+    def spots(self) -> Ints:
         """Position of each row in `order`."""
         out = np.empty(len(self.order), np.int32)
         out[self.order] = np.arange(len(self.order), dtype=np.int32)
@@ -92,7 +72,7 @@ class SliceLayout:
         threads.run(slices.collect, _ranges(self, threads), self.slice_starts, self.lengths, self.firsts, arranged, out)
         return out
 
-    def queues(self, n_blocks: int, warps: int, first: int = 0, last: int | None = None) -> Queues:
+    def queues(self, n_blocks: int, warps: int, first: int = 0, last: int | None = None) -> "Queues":
         """Distribute slices first .. last to about `n_blocks` blocks of so many warps.
 
         Greedily, the longest slice first, each to the warp with the least work. A block serves one tile.
@@ -117,12 +97,12 @@ class SliceLayout:
         return Queues(starts.astype(np.int32), done, np.array(tiles, np.int32))
 
 
-def shared_out(n: int, work: NDArray[Any]) -> NDArray[np.int64]:
+def shared_out(n: int, work: NDArray[Any]) -> Longs:
     """Split n blocks in proportion to the work, at least one each (so more than n in all if need be)."""
     if len(work) == 0:
         return np.zeros(0, np.int64)
     exact = n * work / work.sum()
-    blocks: NDArray[np.int64] = np.maximum(np.floor(exact), 1.0).astype(np.int64)
+    blocks: Longs = np.maximum(np.floor(exact), 1.0).astype(np.int64)
     blocks[np.argsort(blocks - exact, kind="stable")[: max(0, n - int(blocks.sum()))]] += 1
     while blocks.sum() > n and blocks.max() > 1:
         blocks[np.argmax(np.where(blocks > 1, blocks - exact, -np.inf))] -= 1
@@ -132,15 +112,14 @@ def shared_out(n: int, work: NDArray[Any]) -> NDArray[np.int64]:
 class Queues(NamedTuple):
     """Work of a pass: warp w of all blocks takes ``slices[starts[w]:starts[w + 1]]``; `tiles` has each block's tile."""
 
-    starts: NDArray[np.int32]
-    slices: NDArray[np.int32]
-    tiles: NDArray[np.int32]
+    starts: Ints
+    slices: Ints
+    tiles: Ints
 
 
 def lay_out(
-    starts: NDArray[np.int64], index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE,
-    cap: int = 512,
-) -> SliceLayout:  # fmt: skip
+    starts: Longs, index: NDArray[Any], n_partners: int, threads: Threads, *, tile: int = TILE, cap: int = 512
+) -> SliceLayout:
     """Lay out an order in which row i has the partners ``index[starts[i]:starts[i + 1]]``, ascending.
 
     A tile has at most `tile` partners and a piece at most `cap` entries.
@@ -170,9 +149,7 @@ def lay_out(
     return replace(layout, index=layout.arranged(within, threads), places=within[lanes[2]].astype(np.int32))
 
 
-def _order(
-    pieces: NDArray[np.int64], owners: NDArray[np.int32], lanes: NDArray[np.int64], lengths: NDArray[np.int64]
-) -> tuple[Ints, Ints, Ints, Ints]:
+def _order(pieces: Longs, owners: Ints, lanes: Longs, lengths: Longs) -> tuple[Ints, Ints, Ints, Ints]:
     """Return `order`, `alone`, `cut_starts` and `cut_lanes` of a layout, from the pieces of each row."""
     single, none, cut = pieces[owners] == 1, np.flatnonzero(pieces == 0), np.flatnonzero(pieces > 1)
     cut = cut[np.argsort(-lengths[cut], kind="stable")]  # the longest rows first
@@ -185,7 +162,7 @@ def _order(
     return order, alone, starts, lanes[~single][by_row].astype(np.int32)
 
 
-def _slots(tiles: NDArray[np.int32], n_tiles: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _slots(tiles: Ints, n_tiles: int) -> tuple[Longs, Ints]:
     """Return the lane of each piece and the tile of each slice; pieces are sorted by tile, and a slice has one tile."""
     per_tile = np.bincount(tiles, minlength=n_tiles)
     n_slices = -(-per_tile // WARP)

@@ -1,31 +1,30 @@
-"""One order of the observations on the device, and the launch of passes over it."""
-
-from __future__ import annotations
+"""One order of the observations on the device, streamed in chunks if it does not fit, and the launch of passes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import prod
 from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import cuda
 from numpy.typing import NDArray
 
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
 from accams.engine.cuda.layout import WARP, SliceLayout
-from accams.engine.cuda.memory import TILE
-from accams.engine.cuda.streaming import Chunk, StagingBuffer, chunks_of, pinned
 from accams.engine.cuda.sums import PieceSums, add_up_kernel, threads_per_row
+from accams.engine.memory import TILE
 from accams.errors import InputError
 
 STATIC = 2 * 4 * LARGEST + 1024  # static shared memory of `gather` (two templates), and 1 KB that the driver reserves
 NONE = (0, 0, 0, 0)
 NO_INDEX = np.zeros(0, np.uint16)
-Shift = tuple[int, int, int, int]  # slot, sign, clusters of rows, clusters of partners
+Shift = tuple[int, int, int, int]  # slot, sign (-1: subtract it), clusters of rows, clusters of partners
 
 
-@dataclass(frozen=True)
-class LaunchPlan:
+class LaunchPlan(NamedTuple):
     """Launch of a pass: the queues of each chunk, and the threads and shared memory of a block."""
 
     queues: list[tuple[Array, ...]]
@@ -33,20 +32,58 @@ class LaunchPlan:
     shared: int
 
 
+class Chunk(NamedTuple):
+    """Slices that are copied together, and their entries."""
+
+    first_slice: int
+    last_slice: int
+    first: int
+    last: int
+
+
+def chunks_of(layout: SliceLayout, most: int | None) -> list[Chunk]:
+    """Cut a layout into chunks of at most `most` entries (or a single slice that has more); None: one chunk."""
+    starts, chunks, slice_ = layout.slice_starts, list[Chunk](), 0
+    while slice_ < len(starts) - 1:
+        end = len(starts) - 1
+        if most is not None:
+            end = max(slice_ + 1, int(np.searchsorted(starts, starts[slice_] + most, side="right")) - 1)
+        chunks.append(Chunk(slice_, end, int(starts[slice_]), int(starts[end])))
+        slice_ = end
+    return chunks
+
+
+def pinned(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy in pinned memory, which the device can read and write asynchronously."""
+    out: NDArray[Any] = cuda.pinned_array(array.shape, array.dtype)
+    out[:] = array
+    return out
+
+
+class StagingBuffer:
+    """Device buffer for one chunk. Two take turns: one is copied while the other is worked on."""
+
+    def __init__(self, device: Device, size: int) -> None:
+        self.stream, self._size = Stream(device), size
+        self._arrays: dict[str, Array] = {}
+
+    def load(self, name: str, values: NDArray[Any], chunk: Chunk) -> Array:
+        if name not in self._arrays:
+            self._arrays[name] = self.stream.zeros(self._size, values.dtype)
+        array = self._arrays[name][: chunk.last - chunk.first]
+        self.stream.send(values[chunk.first : chunk.last], array)
+        return array
+
+    def store(self, name: str, values: NDArray[Any], chunk: Chunk) -> None:
+        """Copy a chunk back to where it was loaded from."""
+        self.stream.receive(self._arrays[name][: chunk.last - chunk.first], values[chunk.first : chunk.last])
+
+
 class DeviceOrder:
     """Observations in row order or in column order, on the device.
 
-    Parameters
-    ----------
-    axis : int
-    layout : SliceLayout
-    weights : array or None
-        One integer per observation, in slices.
-    dense : bool
-        Whether every cell is observed, so that no index is needed.
-    stream : Stream
-    most : int or None
-        Entries of a chunk, if observations stay in host memory and are streamed.
+    `weights` are in slices; `dense`: every cell is observed, so that no index is needed; `most`: entries of a chunk, if
+    observations stay in host memory and are streamed.
     """
 
     def __init__(
@@ -64,9 +101,7 @@ class DeviceOrder:
         self._lanes = tuple(stream.upload(array) for array in (layout.slice_starts, layout.owners, layout.lengths))
         self._places = stream.upload(layout.places) if dense else self._unused
         self._tiles = stream.upload(layout.slice_tiles)
-        self.alone, self.order, self.spots = (
-            stream.upload(array) for array in (layout.alone, layout.order, layout.spots)
-        )
+        self.alone, self.order, self.spots = map(stream.upload, (layout.alone, layout.order, layout.spots))
         self._cut = stream.upload(layout.cut_starts), stream.upload(layout.cut_lanes)
         self._plans: dict[tuple[int, bool], LaunchPlan] = {}
         self._lock = Lock()
@@ -124,10 +159,7 @@ class DeviceOrder:
     def _each(
         self, stream: Stream, resid: Array, staging: list[StagingBuffer], *, write: bool
     ) -> Iterator[tuple[Stream, Chunk, Array, Array, Array]]:
-        """Yield a stream, the chunk, and its index, residual and weights on the device, for every chunk.
-
-        With `write`, a streamed residual is copied back.
-        """
+        """Yield a stream, each chunk, its index, residual (copied back if `write`) and weights on the device."""
         index, weights = (self._unused if array is None else array for array in (self._index, self._weights))
         if not staging:
             yield from ((stream, chunk, index, resid, weights) for chunk in self.chunks)
@@ -158,11 +190,6 @@ class DeviceOrder:
             return self._plans[k, heavy]
 
 
-def shift(axis: int, slot: int, sign: int, k: tuple[int, int]) -> Shift:
-    """Return a stencil to be added (or subtracted, with sign -1) in the form that a pass along this axis takes."""
-    return slot, sign, k[axis], k[1 - axis]
-
-
 def fitting(k: int, tile: int, heavy: bool, device: Device) -> tuple[int, int]:
     """Return threads per block and blocks per multiprocessor: as many threads as fit, in the smallest blocks."""
     if device.simulated:
@@ -188,9 +215,4 @@ def tile_for(n_partners: int, k: int, heavy: bool, device: Device) -> int:
         return TILE // 8
     fewest = -(-n_partners // TILE)
     sizes = [-(-n_partners // tiles) for tiles in range(fewest, 4 * fewest + 1)]
-
-    def threads(tile: int) -> int:
-        per_block, blocks = _largest(k, tile, heavy, device)
-        return per_block * blocks
-
-    return max(sizes, key=lambda tile: (threads(tile), tile))
+    return max(sizes, key=lambda tile: (prod(_largest(k, tile, heavy, device)), tile))

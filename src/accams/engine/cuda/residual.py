@@ -1,6 +1,7 @@
-"""The residual on the device, in both orders, and the sums over it."""
+"""The residual on the device, in both orders, the sums over it, and recordings of the kernels that change it."""
 
-from __future__ import annotations
+import warnings
+from collections.abc import Callable, Hashable
 
 import numpy as np
 from numba import cuda
@@ -10,14 +11,16 @@ from accams.engine.cuda import steps
 from accams.engine.cuda.data import CudaData
 from accams.engine.cuda.device import Array, Stream
 from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
-from accams.engine.cuda.order import shift
+from accams.engine.cuda.order import StagingBuffer, pinned
 from accams.engine.cuda.slots import Slots
-from accams.engine.cuda.streaming import StagingBuffer, pinned
 from accams.engine.cuda.sums import PieceSums, take
+from accams.engine.tables import SumPair
 from accams.model.stencils import Labels
 
 AT_A_TIME = 1 << 15  # rows whose sums are fetched at a time
+MOST_GRAPHS = 256  # cached
 Waiting = list[tuple[int, int, tuple[int, int]]]  # slots to be added to the residual, with signs and shapes
+Graph = tuple[Callable[[], None], list[Waiting]]  # launches it, and the shifts that wait afterwards
 
 
 class DeviceResidual:
@@ -25,51 +28,31 @@ class DeviceResidual:
 
     A stencil that is taken out is added by the next pass over each order. Until both have done so, a copy of it stays
     in the slot `old`, so that it can be changed in place. One that is put back is subtracted likewise.
-
-    Attributes
-    ----------
-    waiting : list
-        Shifts that the next pass along each axis will add.
-    fresh : list of bool
-        Whether the sums of each axis are up to date.
-    weights : array or None
-        Weights of rows, if they have any.
-    pristine : bool
-        Whether it still equals the data, so that other chains can copy it.
     """
 
-    def __init__(self, engine: CudaData, slots: Slots, stream: Stream, like: DeviceResidual | None = None) -> None:
+    def __init__(self, engine: CudaData, slots: Slots, stream: Stream, like: "DeviceResidual | None" = None) -> None:
         self.engine, self.slots, self.stream = engine, slots, stream
         self.shape = engine.observations.shape
-        self.waiting: list[Waiting] = [[], []]
-        self.fresh = [False, False]
-        self.weights: Array | None = None
-        self.pristine = True
-        self._staging = [
-            StagingBuffer(engine.device, engine.staging_size) for _ in range(2 if engine.staging_size else 0)
-        ]
+        self.waiting: list[Waiting] = [[], []]  # shifts that the next pass along each axis will add
+        self.fresh = [False, False]  # whether the sums of each axis are up to date
+        self.weights: Array | None = None  # of rows, if they have any
+        self.pristine = True  # whether it still equals the data, so that other chains can copy it
+        size = engine.staging_size
+        self._staging = [StagingBuffer(engine.device, size), StagingBuffer(engine.device, size)] if size else []
         self._resid = self._initial(like)
         self._sent: NDArray[np.int32] | None = None
         self._buffers: dict[tuple[int, int, bool], PieceSums] = {}
         self._squares = stream.zeros((self.shape[0], 2), np.int64), stream.zeros(self.shape[0], np.float64)
         self._squares_host: NDArray[np.float64] = cuda.pinned_array(self.shape[0], np.float64)
 
-    def _initial(self, like: DeviceResidual | None) -> list[Array]:
+    def _initial(self, like: "DeviceResidual | None") -> list[Array]:
         """Return the data in both orders, copied from a chain that has not begun if there is one."""
         if like is None or not like.pristine:
-            return [
-                pinned(values) if self._staging else self.stream.upload(values)
-                for values in self.engine.values_in_slices()
-            ]
+            return list(map(pinned if self._staging else self.stream.upload, self.engine.values_in_slices()))
         if self._staging:
             return [pinned(resid) for resid in like._resid]
         self.stream.after(like.stream)
         return [self.stream.copied(resid) for resid in like._resid]
-
-    @property
-    def streamed(self) -> bool:
-        """Whether observations are streamed in chunks."""
-        return bool(self._staging)
 
     def take_out(self, slot: int) -> None:
         """Add a stencil with the next passes; it can then be changed in place."""
@@ -101,11 +84,12 @@ class DeviceResidual:
             self._buffers[axis, k, heavy] = PieceSums.empty(order.layout, k, heavy, self.stream)
         sums = self._buffers[axis, k, heavy]
         if not self.fresh[axis]:
+            self.apply_waiting(axis, leave=2 if k <= MAX_LABELS else 0)  # a code has room for two more labels
             self._gather(axis, slot, sums)
             self.fresh[axis] = True
         return sums
 
-    def sums_by(self, axis: int, labels: Labels, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def sums_by(self, axis: int, labels: Labels, k: int) -> SumPair:
         """Return the sums of every row (column) by any labels of the other axis, MAX_LABELS clusters at a time."""
         n, l = np.empty((2, self.shape[axis], k), np.int64)
         spare = self.slots.spare
@@ -123,9 +107,7 @@ class DeviceResidual:
             self._buffers = {key: sums for key, sums in self._buffers.items() if key[1] <= MAX_LABELS}
         return n, l
 
-    def fetch_sums(
-        self, axis: int, sums: PieceSums, rows: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def fetch_sums(self, axis: int, sums: PieceSums, rows: NDArray[np.int64] | None = None) -> SumPair:
         """Return the sums of these rows (columns), or of all, a line for each."""
         rows = np.arange(self.shape[axis]) if rows is None else rows
         n, l = np.empty((2, len(rows), sums.k), np.int64)
@@ -173,25 +155,63 @@ class DeviceResidual:
         self.stream.send(weights, self.weights)
         self._sent, self.fresh = weights, [False, False]
 
-    def apply_waiting(self, axis: int) -> None:
-        """Apply all waiting shifts by passes of their own."""
-        while self.waiting[axis]:
-            self._apply_two(axis)
+    def apply_waiting(self, axis: int, leave: int = 0) -> None:
+        """Apply the waiting shifts by passes of their own, until at most `leave` are left."""
+        while len(self.waiting[axis]) > leave:
+            self._gather(axis, self.slots.spare)
 
-    def _apply_two(self, axis: int) -> None:
+    def _gather(self, axis: int, slot: int, sums: PieceSums | None = None) -> None:
+        """Apply up to two waiting shifts, and write the sums by the other axis's clusters in a slot, in one pass."""
         waiting = self.waiting[axis]
-        shifts = [shift(axis, *waiting.pop(0)) for _ in range(min(2, len(waiting)))]
-        self.pristine = False
-        where = self.stream, self._resid[axis], self._staging, self.slots.arrays, self.slots.spare
-        self.engine.orders[axis].gather(*where, shifts)
-
-    def _gather(self, axis: int, slot: int, sums: PieceSums) -> None:
-        """Apply the waiting shifts and write the sums by the other axis's clusters in a slot, in one pass."""
-        waiting = self.waiting[axis]
-        while len(waiting) > (2 if sums.k <= MAX_LABELS else 0):  # a code has room for two more labels
-            self._apply_two(axis)
-        shifts, partners = [shift(axis, *entry) for entry in waiting], self.weights if axis == 1 else None
+        shifts = [(which, sign, k[axis], k[1 - axis]) for which, sign, k in waiting[:2]]
         self.pristine = self.pristine and not shifts
+        partners = self.weights if axis == 1 and sums is not None else None
         where = self.stream, self._resid[axis], self._staging
         self.engine.orders[axis].gather(*where, self.slots.arrays, slot, shifts, partners, sums)
-        waiting.clear()
+        del waiting[:2]
+
+
+class GraphCache:
+    """CUDA graphs of recurring work: recorded the second time, and launched as one from then on.
+
+    The arguments of kernels depend on the work and on the stencils that wait to be added to the residual, so both
+    form the key. Passes over streamed chunks are not recorded.
+    """
+
+    def __init__(self, stream: Stream, residual: DeviceResidual) -> None:
+        self._stream, self._residual = stream, residual
+        self._known: dict[Hashable, Graph | None] = {}  # None: seen once, not recorded
+        self._recordable = not residual._staging
+
+    def clear(self) -> None:
+        """Drop all recordings, before arrays that they use are replaced."""
+        self._known.clear()
+
+    def run(self, name: Hashable, work: Callable[[], None]) -> None:
+        """Launch the kernels that `work` launches, from a recording if there is one."""
+        key = name, tuple(map(tuple, self._residual.waiting))
+        graph = self._known.get(key)
+        if graph is None and self._recordable and key in self._known:
+            graph = self._known[key] = self._recorded(work)
+        if graph is not None:
+            graph[0]()
+            self._residual.waiting = _copied(graph[1])
+            return
+        if len(self._known) >= MOST_GRAPHS:
+            self._known.clear()
+        self._known[key] = None
+        work()
+
+    def _recorded(self, work: Callable[[], None]) -> Graph | None:
+        """Record work, or return None with a warning if the driver cannot."""
+        before = _copied(self._residual.waiting)
+        try:
+            return self._stream.recorded(work), _copied(self._residual.waiting)
+        except Exception as error:
+            self._recordable, self._residual.waiting = False, before
+            warnings.warn(f"the GPU's kernels cannot be recorded ({error}): each is launched on its own", stacklevel=2)
+            return None
+
+
+def _copied(waiting: list[Waiting]) -> list[Waiting]:
+    return [[*shifts] for shifts in waiting]

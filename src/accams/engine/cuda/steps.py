@@ -4,8 +4,6 @@ Random numbers are those of `accams.kernels.sample`: the same functions, compile
 work on one stencil; the others use all threads.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,13 +1,10 @@
 """Sums over the residual on a GPU, piece by piece as passes write them, and added up per row.
 
-Most rows (here: rows or columns) are a single piece, whose sums are used in place. Those of rows that were cut are
-added up first.
+Most rows (or columns) are a single piece, whose sums are used in place; those of rows that were cut are added up first.
 """
 
-from __future__ import annotations
-
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import cuda, int64
@@ -21,13 +18,9 @@ from accams.kernels.sparse import HALF
 class PieceSums(NamedTuple):
     """Sums of one axis by k clusters of the other.
 
-    Attributes
-    ----------
-    parts : array
-        (1, k, lane): count and sum of a piece in one word; or (2, k, lane), its weight and its sum. Lanes are last,
-        so that the threads of a warp write neighbouring words.
-    n, l : arrays
-        (k, row): sums of rows that were cut, in the order of the layout.
+    `parts` is (1, k, lane), count and sum of a piece in one word; or (2, k, lane), its weight and its sum. Lanes are
+    last, so that the threads of a warp write neighbouring words. `n` and `l` are (k, row): the sums of rows that were
+    cut, in the order of the layout.
     """
 
     parts: Array
@@ -35,7 +28,7 @@ class PieceSums(NamedTuple):
     l: Array
 
     @classmethod
-    def empty(cls, layout: SliceLayout, k: int, heavy: bool, stream: Stream) -> PieceSums:
+    def empty(cls, layout: SliceLayout, k: int, heavy: bool, stream: Stream) -> Self:
         """Allocate the sums of an axis; `heavy`: with weights."""
         n_cut = len(layout.order) - len(layout.alone)
         n, l = stream.zeros((k, n_cut), np.int64), stream.zeros((k, n_cut), np.int64)
@@ -43,12 +36,10 @@ class PieceSums(NamedTuple):
 
     @property
     def heavy(self) -> bool:
-        """Whether there are weights."""
         return bool(self.parts.shape[0] == 2)
 
     @property
     def k(self) -> int:
-        """Number of clusters of the other axis."""
         return int(self.parts.shape[1])
 
 
@@ -70,10 +61,7 @@ def threads_per_row(layout: SliceLayout, most: int) -> int:
 
 @cache
 def add_up_kernel(threads: int, together: int, heavy: bool) -> Any:
-    """Return a kernel that adds up the pieces of rows that were cut.
-
-    `together` threads per row, in blocks of `threads`; the grid's second dimension is the cluster.
-    """
+    """Return a kernel that adds up the pieces of cut rows, `together` threads per row; the grid's y is the cluster."""
 
     @part
     def piece(lanes, parts, b, p, last):

@@ -1,7 +1,5 @@
 """A Ray cluster: groups of workers that serve requests together and are replaced when they die."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections import Counter
@@ -26,7 +24,7 @@ TRIES = 5  # workers that may die in a row before one has replied
 PATIENCE = 20.0  # seconds to wait for a core for a new worker
 
 
-def connect() -> Cluster:
+def connect() -> "Cluster":
     """Return the connected cluster, the one named by RAY_ADDRESS, or a new one on this machine alone."""
     ray = _library()
     if ray.is_initialized():
@@ -82,11 +80,11 @@ class Cluster:
         """Put a loader into the object store, for every group to use."""
         return self._ray.put(load)
 
-    def group(self, loads: Sequence[Any], matrix: MatrixInfo, cpus: float) -> WorkerGroup:
+    def group(self, loads: Sequence[Any], matrix: MatrixInfo, cpus: float) -> "WorkerGroup":
         """Start workers with so many cores each (or such a fraction of one)."""
         return WorkerGroup(self._ray, loads, matrix, cpus)
 
-    def check_room(self, groups: Sequence[WorkerGroup], need: int) -> None:
+    def check_room(self, groups: Sequence["WorkerGroup"], need: int) -> None:
         """Raise if the workers on some machine, `need` bytes each, exceed its memory."""
         homes = Counter(home for group in groups for home in group.homes)
         for node in self._ray.nodes():
@@ -98,10 +96,7 @@ class Cluster:
                 )
 
     def each(self, kind: type, given: tuple[Any, ...], tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield ``kind(*given).do(task)`` for every task, in any order; Ray repeats tasks that are lost.
-
-        There is one such object per core.
-        """
+        """Yield ``kind(*given).do(task)`` of all tasks, in any order, by an object per core; Ray repeats those lost."""
         ray, again = self._ray, {"max_restarts": TRIES, "max_task_retries": TRIES, "scheduling_strategy": "SPREAD"}
         actor = ray.remote(kind).options(num_cpus=1, **again)
         servers = [actor.remote(*given) for _ in range(min(len(tasks), sum(self.cores)))]
@@ -189,17 +184,14 @@ class WorkerGroup:
         return self._ray.put(value) if isinstance(value, np.ndarray) and value.nbytes > SMALL else value
 
     def close(self) -> None:
-        """Stop all workers."""
         for worker in self._workers:
             with suppress(Exception):  # Ray may have been shut down meanwhile
                 self._ray.kill(worker)
 
     def _start(self, number: int, **where: Any) -> Any:
         """Start a worker with cores (`num_cpus`) or at a place (`scheduling_strategy`)."""
-        options = {"scheduling_strategy": "SPREAD", **where}
-        return self._ray.remote(_Remote).options(**options).remote(
-            self._loads[number], self._matrix, max(1, int(self._cpus))
-        )  # fmt: skip
+        actor = self._ray.remote(_Remote).options(**{"scheduling_strategy": "SPREAD", **where})
+        return actor.remote(self._loads[number], self._matrix, max(1, int(self._cpus)))
 
     def _await_all(self) -> None:
         """Wait until every worker is placed, with a warning if that takes long."""
@@ -250,7 +242,6 @@ class NotInstalledError(InputError):
 
 
 def _machines(ray: Any) -> list[dict[str, Any]]:
-    """Return the nodes that have cores."""
     return [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
 
@@ -267,7 +258,6 @@ def _lost(number: int, times: int, error: Exception) -> InputError:
 
 
 def _cause(error: Any) -> Exception:
-    """Return the exception that was raised in a worker."""
     return error.cause if isinstance(error.cause, Exception) else error
 
 
@@ -290,5 +280,4 @@ class _Remote(Worker):
 
 
 def _line(error: Exception) -> str:
-    """Return the first line of an error message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

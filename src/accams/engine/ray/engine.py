@@ -1,15 +1,25 @@
 """The `ray` engine: the driver has labels and templates, the workers of a cluster have the ratings."""
 
-from __future__ import annotations
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.engine.base import Engine
+from accams.engine import kmeans
+from accams.engine.base import Engine, State
 from accams.engine.grid import Grid
 from accams.engine.memory import memory_estimate
+from accams.engine.passes import Bookkeeping, Random
 from accams.engine.ray.cluster import Cluster, WorkerGroup, connect
+from accams.engine.ray.meter import Meter
 from accams.engine.ray.shards import MatrixInfo, cuts, loaders
-from accams.engine.ray.state import RayState
+from accams.engine.ray.worker import Event
+from accams.engine.rules import Blocked, Effects, Nearest, Template
+from accams.engine.tables import SumPair, Table, Tables, Visited, added
 from accams.errors import InputError
+from accams.model.stencils import Labels, label_type
 from accams.threads import Threads
 
 
@@ -17,14 +27,8 @@ class RayEngine(Engine):
     """Observations with missing cells, cut into shards, one for each worker of a group.
 
     A shard is some rows and some columns, with about as many ratings as any other. Chains are spread over as many
-    groups of workers as there are cores for.
-
-    Parameters
-    ----------
-    n_shards : int or None
-        None: one per machine of the cluster.
-    n_cpus : int or None
-        Cores of all workers together; None: all cores of the cluster.
+    groups of workers as there are cores for. Without `n_shards` there is one shard per machine; without `n_cpus`, a
+    bound on the cores of all workers together, these take all cores of the cluster.
     """
 
     name = "ray"
@@ -52,23 +56,20 @@ class RayEngine(Engine):
             cpus = cores_each(cores, shards * n_groups, n_cpus)
             for _ in range(n_groups):
                 self._groups.append(self._cluster.group(loads, matrix, cpus))
-            weighted, chains = obs.stored_weights is not None, -(-n_chains // n_groups)
             need = memory_estimate(
-                obs.shape, obs.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=chains, weights=weighted,
-                engine="ray", n_shards=shards,
+                obs.shape, obs.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=-(-n_chains // n_groups),
+                weights=obs.stored_weights is not None, engine="ray", n_shards=shards,
             )  # fmt: skip
             self._cluster.check_room(self._groups, need)
         except BaseException:
             self.close()
             raise
 
-    def new_state(self, chain: int = 0) -> RayState:
-        """Return a state whose residual is the data less the offset."""
+    def new_state(self, chain: int = 0) -> "RayState":
         self._last_chain += 1  # workers know chains by these numbers; `chain` may come again
         return RayState(self, self._last_chain, self._groups[chain % len(self._groups)])
 
     def close(self) -> None:
-        """Stop the workers, and Ray if it was started here."""
         try:
             super().close()
         finally:
@@ -91,3 +92,133 @@ def cores_each(machines: list[int], workers: int, most: int | None = None) -> fl
         if sum(machine // cores for machine in machines) >= workers:
             return cores
     return 1 / -(-workers // total)
+
+
+class RayState(Bookkeeping, State):
+    """Everything of a chain but its residual, and pending events for the workers.
+
+    Changes are queued as events and sent with the next request. A worker that has died is replaced by one to which
+    all events are replayed in short: its residual is a function of the data, the labels and the templates.
+    """
+
+    engine: Engine
+
+    def __init__(self, engine: Engine, chain: int, group: WorkerGroup) -> None:
+        super().__init__(engine)
+        self._chain, self._group = chain, group
+        self._known = [-1] * len(group)  # generations of the workers that know this chain; -1: none does
+        self._events, self.meter = list[Event](), Meter(chain)
+
+    # -- events -----------------------------------------------------------------------------------------------
+
+    def begin(self, stencil: int, k: tuple[int, int] | None = None) -> None:
+        super().begin(stencil, k)
+        self._events.append(("begin", stencil, k))
+
+    def end(self, T: Template) -> None:
+        super().end(T)
+        self._events.append(("end", T))
+
+    def set_labels(self, axis: int, labels: Labels) -> None:
+        super().set_labels(axis, labels)
+        self._send_labels(axis)
+
+    def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
+        self.row_weights = weights
+        self._events.append(("set_row_ticks", self._shared(weights)))
+
+    def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        self._events.append(("add_effects", axis, self._shared(change)))
+
+    def visited(self) -> list[Visited]:
+        self.meter.end_sweep()
+        return super().visited()
+
+    def release(self) -> None:
+        self._events.append(("release",))
+
+    def _send_labels(self, axis: int) -> None:
+        self._events.append(("set_labels", axis, self._shared(self.labels[axis].copy())))
+
+    def _replay(self) -> list[Event]:
+        """Return the events that bring a new worker to the present state."""
+        share = self._shared
+        events: list[Event] = [("new",)]
+        events += [("add_effects", axis, share(e)) for axis, e in enumerate(self.effects) if e is not None]
+        if self.row_weights is not None:
+            events.append(("set_row_ticks", share(self.row_weights)))
+        for stencil, T in enumerate(self.templates):
+            events.append(("begin", stencil, (T.shape[0], T.shape[1])))
+            both = self.row_labels[stencil], self.col_labels[stencil]
+            events += [("set_labels", axis, share(labels)) for axis, labels in enumerate(both)]
+            events.append(("end", T))
+        if self.current is not None:
+            events.append(("begin", self.current, self.k))
+            events += [("set_labels", axis, share(self.labels[axis].copy())) for axis in (0, 1)]
+        return events
+
+    def _ask(self, request: str, *args: Any) -> list[Any]:
+        """Send the pending events and a request to all workers, and return their results."""
+        began, events, self._events = perf_counter(), self._events, []
+        replies = self._group.ask(self._chain, self._known, events, self._replay, request, *args)
+        self.meter.note(request, began, events, args, replies)
+        return [reply.result for reply in replies]
+
+    def _shared(self, array: NDArray[Any]) -> Any:
+        sent = self._group.shared(array)
+        self.meter.now.shared += 0 if sent is array else array.nbytes
+        return sent
+
+    # -- requests ---------------------------------------------------------------------------------------------
+
+    def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
+        parts = self._ask("relabel", axis, rule)
+        tables = added(tables for tables, _ in parts)
+        if tables.moved:
+            self.labels[axis] = np.concatenate([labels for _, labels in parts])
+            self._send_labels(axis)
+        return tables
+
+    def tables(self, axis: int) -> Tables:
+        return added(self._ask("tables", axis))
+
+    def k_means(self, axis: int, init: kmeans.Init, generator: Random, max_iter: int, n_trials: int = 1) -> Labels:
+        k, threads = self.k[axis], self.engine.threads
+        if k == 1:
+            return np.zeros(self.shape[axis], label_type(k))
+        n, l = self.sums(axis, kmeans.some_points(self.shape[axis], generator))
+        T = kmeans.centres(n, l, k, init, generator, threads, threads.split_evenly(len(n), k), n_trials)
+        following = T
+        for turn in range(max_iter):
+            T = following
+            parts = self._ask("nearest_centre", axis, T, turn == 0)
+            N, L, moved = (sum(part) for part in zip(*parts, strict=True))
+            following = np.rint(kmeans.means(N, L))
+            # later on, compare centres: a worker that was replaced cannot count the labels that have changed
+            if (turn == 0 and moved == 0) or np.array_equal(following, T):
+                break
+        return np.concatenate(self._ask("nearest_labels", axis, T))
+
+    def sums(self, axis: int, chosen: NDArray[np.int64] | None = None) -> SumPair:
+        n, l = (np.concatenate(part) for part in zip(*self._ask("sums", axis, chosen), strict=True))
+        return n, l
+
+    def gather(self, axis: int, labels: Labels, n: Table, l: Table) -> None:
+        parts = self._ask("sums_by", axis, self._shared(labels), n.shape[1])
+        n[:], l[:] = (np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.concatenate(self._ask("costs", axis, self._shared(V)))
+
+    def lines(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        order = np.argsort(positions, kind="stable")
+        lines = np.concatenate(self._ask("lines", axis, positions[order]), axis=1)
+        out = np.empty_like(lines)
+        out[:, order] = lines
+        return out
+
+    def _squares(self) -> NDArray[np.float64]:
+        return np.concatenate(self._ask("squares"))
+
+    def effect_changes(self, axis: int, rule: Effects) -> NDArray[np.int32]:
+        return np.concatenate(self._ask("effects", axis, rule))

@@ -1,7 +1,5 @@
 """Costs of a chain on a cluster: time per kind of request, the slowest worker, and bytes sent and received."""
 
-from __future__ import annotations
-
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -17,26 +15,14 @@ log = logging.getLogger("accams.ray")
 
 @dataclass
 class Cost:
-    """Costs of the requests of a sweep.
+    """Costs of the requests of a sweep."""
 
-    Attributes
-    ----------
-    seconds : dict
-        Per kind of request, from sending it to the last reply.
-    requests : int
-    working : array
-        Seconds that each worker was busy.
-    sent, shared, received : int
-        Bytes sent to every worker with requests, bytes sent once to every machine through the object store, and bytes
-        of all replies.
-    """
-
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))  # per kind, until the last reply
     requests: int = 0
-    working: Any = 0.0
-    sent: int = 0
-    shared: int = 0
-    received: int = 0
+    working: Any = 0.0  # seconds that each worker was busy
+    sent: int = 0  # bytes to every worker, with requests
+    shared: int = 0  # bytes once to every machine, through the object store
+    received: int = 0  # bytes of all replies
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{request} {spent:.2f} s" for request, spent in self.seconds.items())
@@ -57,7 +43,6 @@ class Meter:
         self._gauges: dict[str, Any] = {}
 
     def note(self, request: str, began: float, events: list[Event], args: Any, replies: list[Reply]) -> None:
-        """Count a request and the replies to it."""
         cost = self.now
         cost.requests += 1
         cost.seconds[request] += perf_counter() - began

@@ -1,7 +1,5 @@
 """Rows and columns of a matrix, cut into shards of about equal size for the workers of a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +19,7 @@ from accams.threads import Range
 
 
 class AxisShard(NamedTuple):
-    """Rows (or columns) first .. last, and their observations in that order.
-
-    Row first + i has the partners ``partners[starts[i]:starts[i + 1]]``.
-    """
+    """Rows (or columns) first .. last: row first + i has the partners ``partners[starts[i]:starts[i + 1]]``."""
 
     axis: int
     first: int
@@ -99,7 +94,6 @@ def _from_memory(obs: Observations, axis: int, ranges: list[Range]) -> list[Axis
 
 
 def _shard(axis: int, range_: Range, starts: Any, partners: Any, values: Any, weights: Any) -> AxisShard:
-    """Slice one order of the observations."""
     first, last = range_
     lo, hi = int(starts[first]), int(starts[last])
     own_starts = np.asarray(starts[first : last + 1]) - lo

@@ -1,6 +1,4 @@
-"""A worker of a cluster: serves requests for one shard. It knows nothing of Ray."""
-
-from __future__ import annotations
+"""A worker of a cluster: holds one shard and serves requests for it. It knows nothing of Ray."""
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -10,14 +8,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.engine import kmeans
-from accams.engine.ray.shard_state import ShardData, ShardState
-from accams.engine.ray.shards import Load, MatrixInfo
+from accams.engine.cpu import MemoryOrder, SparsePasses
+from accams.engine.passes import Data
+from accams.engine.ray.shards import AxisShard, Load, MatrixInfo
 from accams.engine.rules import Blocked, Effects, Nearest
 from accams.engine.tables import SumPair, Tables
 from accams.model.stencils import Labels
 from accams.threads import Threads
 
 Event = tuple[Any, ...]  # ("new",), or a method of `ShardState` and its arguments
+
+
+class ShardData(Data):
+    """Data of some rows (or some columns) of a matrix, as the `cpu` engine has those of a whole one."""
+
+    def __init__(self, shard: AxisShard, matrix: MatrixInfo, threads: Threads) -> None:
+        self.shard, size = shard, shard.last - shard.first
+        shape = (size, matrix.shape[1]) if shard.axis == 0 else (matrix.shape[0], size)
+        super().__init__(shape, matrix.uniform, matrix.grid, threads)
+        weights = None if shard.weights is None else matrix.grid.in_weight_steps(shard.weights, matrix.weight_step)
+        self.order = MemoryOrder(shard.starts, shard.partners, weights, threads.split(shard.starts) or [(0, 0)])
+
+
+class ShardState(SparsePasses):
+    """Residual of rows (or columns) first .. last; labels, row weights and effects come for the whole matrix."""
+
+    def __init__(self, data: ShardData) -> None:
+        shard = self.shard = data.shard
+        super().__init__(data, {shard.axis: data.order}, {shard.axis: data.grid.ticks_of(shard.values)})
+        self.axis = shard.axis
+        self.first = (shard.first, 0) if shard.axis == 0 else (0, shard.first)
+
+    def own(self, axis: int, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the part of an array with one value per row (column) of the matrix that belongs to this shard."""
+        return values[self.shard.first : self.shard.last] if axis == self.axis else values
+
+    def set_labels(self, axis: int, labels: Labels) -> None:
+        super().set_labels(axis, self.own(axis, labels))
+
+    def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
+        super().set_row_ticks(self.own(0, weights))
+
+    def add_effects(self, axis: int, change: NDArray[np.int32]) -> None:
+        super().add_effects(axis, self.own(axis, change))
 
 
 class Reply(NamedTuple):
@@ -28,17 +61,7 @@ class Reply(NamedTuple):
 
 
 class Worker:
-    """Some rows and some columns of a matrix, for one or several chains.
-
-    Parameters
-    ----------
-    load : (callable, callable)
-        Return its rows and its columns.
-    matrix : MatrixInfo
-    n_threads : int
-    fetch : callable
-        Resolves arguments that were sent as references.
-    """
+    """Rows and columns that `load` returns, for one or several chains; `fetch` resolves references in arguments."""
 
     def __init__(
         self, load: tuple[Load, Load], matrix: MatrixInfo, n_threads: int, fetch: Callable[[Any], Any] = lambda x: x
@@ -75,7 +98,6 @@ class Worker:
         return state.relabel(axis, rule), state.labels[axis]
 
     def tables(self, chain: int, axis: int) -> Tables:
-        """Return the tables of its rows (columns)."""
         return self._chains[chain][axis].tables(axis)
 
     def sums(self, chain: int, axis: int, chosen: NDArray[np.int64] | None) -> SumPair:
@@ -107,19 +129,15 @@ class Worker:
         return self._chains[chain][axis].labels[axis]
 
     def squares(self, chain: int) -> NDArray[np.float64]:
-        """Return the squared residuals of each of its rows."""
         return self._chains[chain][0].row_squares()
 
     def costs(self, chain: int, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the costs of its rows (columns) for every centre."""
         return self._chains[chain][axis].table_costs(axis, V)
 
     def lines(self, chain: int, axis: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the residuals of its rows (columns) among these."""
         return self._chains[chain][axis].lines(axis, self._local(axis, positions))
 
     def effects(self, chain: int, axis: int, rule: Effects) -> NDArray[np.int32]:
-        """Return the changes of the effects of its rows (columns)."""
         return self._chains[chain][axis].effect_changes(axis, rule)
 
     def _local(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
