@@ -1,7 +1,5 @@
 """Stencils that satisfy the bounds up to a factor of two, from greedy covers of a matrix's factors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
