@@ -66,7 +66,6 @@ def from_entries(
 
 
 def check_duplicates(duplicates: str) -> None:
-    """Validate the parameter `duplicates`."""
     if duplicates not in ("error", "mean", "last", "sum"):
         raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
 

@@ -296,7 +296,6 @@ class _StoreBuilder:
         return store.write_ids(self.folder, side, pieces())
 
     def _insert_table(self, number: int, con: Any, table: scan.Table, counts: dict[str, int]) -> None:
-        """Insert all lines of a valid table; `number` is that of the file."""
         import duckdb
 
         cells = {"row_id": '"row"', "col_id": '"col"', "value": "1.0"}

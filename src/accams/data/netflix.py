@@ -224,8 +224,6 @@ def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 class _Stream:
-    """A file, and the last bytes read from it."""
-
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.last = file, b""
 

@@ -14,6 +14,7 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 
 Positions = NDArray[np.int64]
+Times = NDArray[np.generic]
 Seed = int | np.random.Generator | None
 MANY = 20_000_000  # entries from which a full permutation would take too much memory
 
@@ -235,9 +236,7 @@ def _permutation(n: int, random_state: Seed) -> Positions:
     return np.random.default_rng(random_state).permutation(n).astype(np.int64, copy=False)
 
 
-def _ranks(
-    obs: Observations, random_state: Seed, times: NDArray[np.generic] | None = None
-) -> tuple[Positions, Positions]:
+def _ranks(obs: Observations, random_state: Seed, times: Times | None = None) -> tuple[Positions, Positions]:
     """Return the rank of each entry among those of its user, at random or by time, and their number."""
     counts = np.diff(obs.row_starts)
     users = np.repeat(np.arange(obs.shape[0]), counts)
@@ -248,7 +247,7 @@ def _ranks(
     return rank, np.repeat(counts, counts)
 
 
-def _times(obs: Observations, caller: str) -> NDArray[np.generic]:
+def _times(obs: Observations, caller: str) -> Times:
     if obs.times is None:
         raise InputError(
             f"{caller} needs the time of each entry; pass time='...' to Observations.from_frame or from_file"

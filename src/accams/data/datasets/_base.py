@@ -104,7 +104,6 @@ def choose(table: dict[str, Any], name: str, what: str) -> Any:
 
 
 def first_existing(folder: Path, names: Iterable[str]) -> Path | None:
-    """Return the first of these names that exists in `folder`."""
     return next((folder / name for name in names if (folder / name).exists()), None)
 
 

@@ -2,8 +2,8 @@
 
 import csv
 import io
-from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,8 +76,7 @@ MOVIELENS_LICENCE = (
 )
 
 
-@dataclass(frozen=True)
-class Edition:
+class Edition(NamedTuple):
     """Checksum, file names, and encoding of the titles."""
 
     md5: str | None
@@ -123,11 +122,11 @@ def movielens(name: str = "100k", path: str | Path | None = None) -> Dataset:
     file = f"ml-{name}.zip"
     folders = (f"ml-{name}", *((edition.folder,) if edition.folder else ()))
     source = Source(file, BASE_URL + file, edition.md5, folders).find(path)
-    ratings = member(source, lambda inner: _name(inner) == edition.ratings, edition.ratings)
+    ratings = member(source, lambda inner: PurePosixPath(inner).name == edition.ratings, edition.ratings)
     observations = Observations.from_file(ratings)
     titles = None
     if ratings != source:  # else the path is that of the ratings alone
-        films = member(source, lambda inner: _name(inner) == edition.titles, edition.titles)
+        films = member(source, lambda inner: PurePosixPath(inner).name == edition.titles, edition.titles)
         titles = _titles(read_bytes(films).decode(edition.encoding), edition.titles)
     return Dataset(f"ml-{name}", observations, titles, MOVIELENS_CITATION, MOVIELENS_LICENCE)
 
@@ -138,10 +137,6 @@ def _titles(text: str, file: str) -> dict[int, str]:
     separator = "|" if file == "u.item" else "::"
     lines = (line.split(separator) for line in text.split("\n") if line.strip())  # titles may hold a U+0085
     return {int(fields[0]): fields[1] for fields in lines}
-
-
-def _name(inner: str) -> str:
-    return inner.rsplit("/", 1)[-1]
 
 
 NETFLIX_CITATION = "J. Bennett and S. Lanning. The Netflix Prize. Proceedings of KDD Cup and Workshop, 2007."
