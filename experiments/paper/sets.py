@@ -10,8 +10,7 @@ import numpy as np
 from accams import Observations
 from accams.data import datasets
 from accams.data.datasets._base import Source, member, read_bytes
-from accams.data.datasets._movielens import BASE_URL, EDITIONS
-from accams.data.datasets._netflix import SOURCE as NETFLIX
+from accams.data.datasets._ratings import BASE_URL, EDITIONS, NETFLIX
 from accams.data.splits import permutation_test_positions
 from accams.errors import MissingDataError
 from rivals import Ratings

@@ -1,7 +1,5 @@
 """Simple baselines to compare with: means, biases, and a truncated SVD, quantised or not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,11 +117,11 @@ class Factors:
         """Size of both factors; scales are not counted."""
         return factor_bits((len(self.left), self.right.shape[1]), self.left.shape[1], self.bits_per_number)
 
-    def truncate(self, rank: int) -> Factors:
+    def truncate(self, rank: int) -> "Factors":
         """Return the first `rank` components."""
         return Factors(self.left[:, :rank], self.right[:rank], self.bits_per_number)
 
-    def quantised(self, bits: int) -> Factors:
+    def quantised(self, bits: int) -> "Factors":
         """Round every number to one of 2^bits - 1 evenly spaced levels of its component."""
         return Factors(_round(self.left, bits, 0), _round(self.right, bits, 1), bits)
 

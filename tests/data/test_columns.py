@@ -84,3 +84,8 @@ def test_tables_are_told_from_matrices() -> None:
     assert recognised(["user", "item"])
     assert not recognised(["alien", "brazil", "casablanca"])
     assert not recognised(["user", "rating"])
+
+
+def test_the_columns_of_movielens_are_recognised():
+    columns = Columns.choose(["userId", "movieId", "rating", "timestamp"], None, None, None)
+    assert columns == Columns(row="userId", col="movieId", value="rating", weight=None, time="timestamp")

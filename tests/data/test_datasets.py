@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dataset_files import write_zip
 
-from accams.data.datasets import _movielens, jester, movielens
+from accams.data.datasets import _ratings, jester, movielens
 from accams.errors import InputError, MissingDataError
 
 pytestmark = pytest.mark.usefixtures("no_local_data")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("no_local_data")
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch):
-    monkeypatch.setattr(_movielens, "BASE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setattr(_ratings, "BASE_URL", "http://127.0.0.1:9/")
 
 
 # -- MovieLens ----------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def assert_films(data, name):
 
 
 def test_all_editions_are_tested():
-    assert set(LAYOUTS) == set(_movielens.EDITIONS)
+    assert set(LAYOUTS) == set(_ratings.EDITIONS)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -126,7 +126,7 @@ def test_movielens_refuses(tmp_path):
 def test_download_once_into_the_cache(server, monkeypatch, tmp_path):
     url, site, asked = server
     write_zip(site / "ml-latest-small.zip", LAYOUTS["latest-small"])
-    monkeypatch.setattr(_movielens, "BASE_URL", url)
+    monkeypatch.setattr(_ratings, "BASE_URL", url)
     for _ in range(2):
         assert_films(movielens("latest-small"), "latest-small")
     assert asked == ["/ml-latest-small.zip"]
@@ -135,7 +135,7 @@ def test_download_once_into_the_cache(server, monkeypatch, tmp_path):
 
 def test_a_local_file_is_not_downloaded_nor_checked(server, monkeypatch, tmp_path):
     url, _, asked = server
-    monkeypatch.setattr(_movielens, "BASE_URL", url)
+    monkeypatch.setattr(_ratings, "BASE_URL", url)
     monkeypatch.setenv("ACCAMS_DATA", str(tmp_path))
     write_zip(tmp_path / "ml-1m.zip", LAYOUTS["1m"])
     assert_films(movielens("1m"), "1m")
@@ -144,14 +144,14 @@ def test_a_local_file_is_not_downloaded_nor_checked(server, monkeypatch, tmp_pat
 
 def test_what_is_downloaded_is_checked(server, monkeypatch, tmp_path):
     url, site, _ = server
-    monkeypatch.setattr(_movielens, "BASE_URL", url)
+    monkeypatch.setattr(_ratings, "BASE_URL", url)
     write_zip(site / "ml-1m.zip", LAYOUTS["1m"])
     with pytest.raises(MissingDataError, match="does not match"):
         movielens("1m")
     assert not (tmp_path / "cache" / "ml-1m.zip").exists()
     md5 = hashlib.md5((site / "ml-1m.zip").read_bytes()).hexdigest()
-    edition = _movielens.Edition(md5, "ratings.dat", "movies.dat", "latin-1")
-    monkeypatch.setitem(_movielens.EDITIONS, "1m", edition)
+    edition = _ratings.Edition(md5, "ratings.dat", "movies.dat", "latin-1")
+    monkeypatch.setitem(_ratings.EDITIONS, "1m", edition)
     assert_films(movielens("1m"), "1m")
 
 
@@ -160,13 +160,13 @@ def test_a_failed_download_says_what_to_do(server, monkeypatch):
     with pytest.raises(MissingDataError, match=r"127\.0\.0\.1:9/ml-1m\.zip") as none_there:
         movielens("1m")
     assert "$ACCAMS_DATA" in str(none_there.value)
-    monkeypatch.setattr(_movielens, "BASE_URL", url)
+    monkeypatch.setattr(_ratings, "BASE_URL", url)
     with pytest.raises(MissingDataError, match="404"):
         movielens("1m")
 
 
 def test_checksums_look_like_checksums():
-    for name, edition in _movielens.EDITIONS.items():
+    for name, edition in _ratings.EDITIONS.items():
         assert edition.md5 is None if name == "latest-small" else len(bytes.fromhex(edition.md5)) == 16
 
 

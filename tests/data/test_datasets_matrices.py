@@ -58,6 +58,7 @@ def test_faces_from_everywhere(tmp_path, monkeypatch):
 def test_pgm_formats():
     wide = b"P5 2 1 1000\n" + np.array([999, 1], dtype=">u2").tobytes()
     assert pgm(wide).tolist() == [[999, 1]]
+    assert pgm(b"P2 # a comment\n3 2\n255\n0 1 2\n3 4 5\n").tolist() == [[0, 1, 2], [3, 4, 5]]
     assert pgm(b"P2\n#a\n#b\n2 1 # size\n9\n7 8").tolist() == [[7, 8]]
     newline = b"P5 2 1 255\n" + bytes([10, 10])  # pixels that look like white space
     assert pgm(newline).tolist() == [[10, 10]]

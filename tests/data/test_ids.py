@@ -208,3 +208,7 @@ def test_text_is_read_when_it_is_needed(tmp_path: Path) -> None:
     assert found.row_index.positions(some).tolist() == [3, 4, 5, 6]
     assert pickle.loads(pickle.dumps(found.row_index)) == right.row_index
     assert repr(found.row_index) == repr(right.row_index)
+
+
+def test_an_integer_and_its_text_are_found_alike():
+    assert Index([3, 7]).find(np.array(["7", "x"])).tolist() == [1, -1]

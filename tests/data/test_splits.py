@@ -177,3 +177,8 @@ def test_weights_and_times_go_with_their_entries():
     for part in splits.random_split(obs, 0.3):
         np.testing.assert_array_equal(part.weights, part.values)
         np.testing.assert_array_equal(part.times, part.values)
+
+
+def test_some_positions_are_drawn_without_a_permutation_of_many():
+    assert splits.some_positions(20, 3).tolist() == [4, 6, 19]
+    assert len(splits.some_positions(10_000_000_000, 3)) == 3

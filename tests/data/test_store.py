@@ -20,8 +20,8 @@ from observation_forms import assert_same_cells
 from accams import BayesianACCAMS, InputError, Observations
 from accams.data import ingest as ingesting
 from accams.data import readers, store
-from accams.data.by_column import by_column
 from accams.data.ingest import ingest
+from accams.data.store import by_column
 from accams.errors import MissingDataError
 
 NAMES: dict[str, str | None] = dict.fromkeys(("row", "col", "value", "weight", "time"))

@@ -8,7 +8,7 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accams.data import transpose
+from accams.data import build
 from accams.kernels import cross, encode, order, predict, refit
 from accams.threads import Threads
 
@@ -71,8 +71,8 @@ def test_transposing(degrees, seed, threads):
     starts = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
     cols = np.concatenate([np.sort(rng.permutation(6)[:d]) for d in degrees]).astype(np.uint16)
     values = rng.integers(-99, 99, len(cols)).astype(np.int32)
-    col_starts, rows = transpose.column_order(starts, cols, 6, np.uint16, Threads(threads))
-    moved = transpose.to_column_order(starts, cols, 6, values, Threads(threads))
+    col_starts, rows = build.column_order(starts, cols, 6, np.uint16, Threads(threads))
+    moved = build.to_column_order(starts, cols, 6, values, Threads(threads))
     assert col_starts.tolist() == [0, *np.cumsum(np.bincount(cols, minlength=6))]
     twin = twins.transpose(starts, cols, values)
     assert rows.tolist() == [i for _, i, _ in twin]

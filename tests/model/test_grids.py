@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from test_model_lies import refused_quickly
 
 from accams import ACCAMS
-from accams.model.coding import encode_ints
-from accams.model.grids import from_grids, on_grids
+from accams.model.coding import encode_ints, from_grids, on_grids
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

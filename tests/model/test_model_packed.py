@@ -12,6 +12,7 @@ from posteriors import cells, random_sum
 
 import accams
 from accams.errors import InputError
+from accams.model import coding as coder
 from accams.model import packing
 from accams.model.packing import Packed
 from accams.model.stencils import StencilSum
@@ -173,8 +174,8 @@ def test_estimators_are_opened_without_decoding_too(tmp_path, monkeypatch):
 @pytest.mark.parametrize("coding", ["entropy", "packed"])
 def test_labels_that_take_no_bits_can_be_read_again(tmp_path, monkeypatch, coding):
     """Stencils of one cluster: a file so small could not stand for so many labels without its padding."""
-    monkeypatch.setattr(packing, "MOST_BYTES", 1000)
-    monkeypatch.setattr(packing, "MOST_TIMES", 10)
+    monkeypatch.setattr(coder, "MOST_BYTES", 1000)
+    monkeypatch.setattr(coder, "MOST_TIMES", 10)
     made = StencilSum((400, 300), 0.5)
     for _ in range(5):
         made = made.append([[0.25]], np.zeros(400, int), np.zeros(300, int))

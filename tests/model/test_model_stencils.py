@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from accams.data.observations import Observations
 from accams.errors import InputError
-from accams.model.size import factor_bits, model_bits, stencil_bits
+from accams.model.size import bytes_text, entropy_bits, factor_bits, model_bits, stencil_bits
 from accams.model.stencils import Stencil, StencilSum, label_type
 
 
@@ -183,6 +183,9 @@ def test_bits_by_hand():
     assert stencil_bits((8, 16), (4, 2), 16) == 8 * 2 + 16 + 16 * 8
     assert model_bits((8, 16), [(4, 2), (1, 1)]) == 288 + 32
     assert factor_bits((8, 16), 3) == 3 * 24 * 32
+    assert round(125 * stencil_bits((480_189, 17_770), (10, 10)) / 8e6, 1) == 25.9  # MB: the paper's largest model
+    assert [entropy_bits(np.array(labels)) for labels in ([0, 1, 0, 1], [7, 7, 7])] == [4.0, 0.0]
+    assert [bytes_text(n) for n in (999, 12_345, 5e9)] == ["999 bytes", "12.3 KB", "5.0 GB"]
     model = random_model()
     assert model.bits == pytest.approx(9 * np.log2(3) + 7 + 6 * 32 + 7 * 2 + 4 * 32 + 9 + 7 * np.log2(5) + 10 * 32)
 

@@ -3,8 +3,6 @@
 The names below are imported when first used, so that ``import accams.data`` stays cheap.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

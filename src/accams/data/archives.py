@@ -1,7 +1,5 @@
 """Resolve a path to a plain data file: find it, unpack it, and detect its format by content."""
 
-from __future__ import annotations
-
 import difflib
 import gzip
 import struct
@@ -36,17 +34,18 @@ FOREIGN = {
     b"%%MatrixMarket": "a Matrix Market file (read it with scipy.io.mmread and use from_sparse)",
 }
 DATA_SUFFIXES = (".csv", ".tsv", ".dat", ".data", ".txt", ".parquet", ".pq", ".npz", ".npy")
+CONTROL = set(range(32)) - set(b"\t\n\v\f\r\x1a")  # bytes that do not occur in text
 DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, OSError, ValueError, struct.error)
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A plain file: its path, its name in messages, its format, and a folder for scratch files."""
+    """A plain file."""
 
     path: Path
-    name: str
+    name: str  # in messages
     format: str
-    scratch: Path
+    scratch: Path  # folder for temporary files
 
 
 @contextmanager
@@ -80,13 +79,11 @@ def clear_errors(name: str, damage: tuple[type[Exception], ...] = DAMAGE) -> Ite
 
 
 def head(path: Path, size: int = 1 << 16) -> bytes:
-    """Return the first bytes of a file."""
     with path.open("rb") as file:
         return file.read(size)
 
 
 def open_zip(path: Path) -> zipfile.ZipFile:
-    """Open a zip archive."""
     try:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile:
@@ -113,7 +110,6 @@ def _find(path: Path) -> tuple[Path, str | None]:
 
 
 def _nearby(path: Path) -> str:
-    """Suggest files of the folder with similar names."""
     if not path.parent.is_dir():
         return f": there is no folder {path.parent}"
     near = _close(path.name, [p.name for p in path.parent.iterdir()])
@@ -147,7 +143,6 @@ def _unpack(path: Path, member: str | None, name: str, scratch: Path) -> tuple[P
 
 
 def _copy(packed: IO[bytes] | gzip.GzipFile, target: Path, name: str) -> None:
-    """Copy a stream to a file."""
     with target.open("wb") as out:
         while block := packed.read(1 << 20):
             try:
@@ -164,7 +159,6 @@ def _member(archive: zipfile.ZipFile, member: str, name: str) -> IO[bytes]:
 
 
 def _named(archive: zipfile.ZipFile, member: str, name: str) -> str:
-    """Check that the archive has the requested member."""
     members = _members(archive)
     if member in members:
         return member
@@ -179,7 +173,7 @@ def _ratings(archive: zipfile.ZipFile, name: str) -> str:
     if any(member == "[Content_Types].xml" for member in members):
         raise InputError(f"{name} is an Office document; save the sheet as CSV")
     data = [member for member in members if _is_data(member)]
-    ratings = [member for member in data if _stem(member) in ("ratings", "u.data")]
+    ratings = [member for member in data if _base(member) == "u.data" or _base(member).split(".")[0] == "ratings"]
     if len(ratings) == 1 or len(data) == 1:
         return ratings[0] if len(ratings) == 1 else data[0]
     if not members:
@@ -198,13 +192,11 @@ def _members(archive: zipfile.ZipFile) -> list[str]:
 
 
 def _is_data(name: str) -> bool:
-    base = PurePosixPath(name).name.lower().removesuffix(".gz")
-    return base.endswith(DATA_SUFFIXES) and not base.startswith(("readme", "license", "copying"))
+    return _base(name).endswith(DATA_SUFFIXES) and not _base(name).startswith(("readme", "license", "copying"))
 
 
-def _stem(member: str) -> str:
-    base = PurePosixPath(member).name.lower().removesuffix(".gz")
-    return base if base == "u.data" else base.split(".")[0]
+def _base(name: str) -> str:
+    return PurePosixPath(name).name.lower().removesuffix(".gz")
 
 
 def _is_npz(path: Path) -> bool:
@@ -227,15 +219,10 @@ def _format(path: Path, name: str) -> str:
             raise InputError(f"{name} is not {what}, or it is damaged: download it again")
     looks = next((words for magic, words in FOREIGN.items() if start.lower().startswith(magic.lower())), None)
     looks = "a tar archive: unpack it and pass the path of the file" if start[257:262] == b"ustar" else looks
-    if looks is not None or _is_binary(start):
+    is_utf16 = start[:2] in (b"\xff\xfe", b"\xfe\xff")  # text with zero bytes
+    if looks is not None or (set(start) & CONTROL and not is_utf16):
         raise InputError(f"{name} is not a text table; it looks like {looks or 'a binary file'}")
     return "text"
-
-
-def _is_binary(start: bytes) -> bool:
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 text has zero bytes
-        return False
-    return bool(set(start) & (set(range(32)) - set(b"\t\n\v\f\r\x1a")))
 
 
 def _listed(names: Sequence[str]) -> str:

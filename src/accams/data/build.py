@@ -1,8 +1,7 @@
 """Validate and sort entries, tables and matrices into the arrays of `Observations`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
+from itertools import accumulate, pairwise
 from numbers import Real
 from typing import Any
 
@@ -13,8 +12,15 @@ from accams.data.columns import Columns, as_table
 from accams.data.ids import Index, example
 from accams.data.weights import to_ticks, weight_step
 from accams.errors import InputError
+from accams.threads import Range, Threads
 
 Fields = dict[str, Any]
+Entries = tuple[Any, Any, Any, Any, Any]  # rows, columns, values, weights and times; the last two may be None
+Array = NDArray[Any]
+Starts = NDArray[np.int64]
+Ids = ArrayLike | None
+
+THREADS = Threads()  # threads start on first use
 
 
 def from_entries(
@@ -53,28 +59,20 @@ def from_entries(
     blanks = None if len(j) == m * n else blanks  # without blanks they need no weight
     step = weight_step(x, w, blanks, m * n)
     return {
-        "shape": (m, n),
-        "row_starts": row_starts,
-        "cols": j.astype(index_type(n), copy=False),
-        "stored_values": narrow(x),
-        "row_index": row_index,
-        "col_index": col_index,
-        "stored_weights": None if w is None else to_ticks(w, step),
-        "weight_step": step,
-        "times": t,
-        "blank_weight": blanks,
-    }
+        "shape": (m, n), "row_starts": row_starts, "cols": j.astype(index_type(n), copy=False),
+        "stored_values": narrow(x), "row_index": row_index, "col_index": col_index, "times": t, "blank_weight": blanks,
+        "stored_weights": None if w is None else to_ticks(w, step), "weight_step": step,
+    }  # fmt: skip
 
 
 def check_duplicates(duplicates: str) -> None:
-    """Validate the parameter `duplicates`."""
     if duplicates not in ("error", "mean", "last", "sum"):
         raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
 
 
 def without_duplicates(
     i: Any, j: Any, x: Any, w: Any, t: Any, duplicates: str, row_index: Index, col_index: Index
-) -> tuple[Any, Any, Any, Any, Any]:
+) -> Entries:
     """Merge duplicate pairs of entries sorted by row and column, or raise if there are any."""
     again = np.flatnonzero((i[1:] == i[:-1]) & (j[1:] == j[:-1])) + 1
     if len(again) == 0:
@@ -105,9 +103,7 @@ def from_table(
     return from_entries(i, j, x, (len(row_index), len(col_index)), *more)
 
 
-def from_array(
-    matrix: ArrayLike, weights: ArrayLike | None, row_ids: ArrayLike | None, col_ids: ArrayLike | None
-) -> Fields:
+def from_array(matrix: ArrayLike, weights: ArrayLike | None, row_ids: Ids, col_ids: Ids) -> Fields:
     """Return the fields of `Observations` for a two-dimensional array in which NaN is missing."""
     if hasattr(matrix, "tocoo"):
         raise InputError("from_dense takes a dense array; for a scipy sparse matrix use from_sparse")
@@ -136,13 +132,11 @@ def from_array(
         if w.shape != array.shape:
             raise InputError(f"weights have shape {w.shape} but the matrix has {array.shape}")
         w = w[observed]
-    indices = _axis_indices(array.shape, row_ids, col_ids)
+    indices = _axis_index(array.shape[0], row_ids, "row"), _axis_index(array.shape[1], col_ids, "column")
     return from_entries(i, j, array[observed], array.shape, w, None, "error", None, *indices)
 
 
-def from_scipy(
-    matrix: Any, blanks: float | None, weights: Any, row_ids: ArrayLike | None, col_ids: ArrayLike | None
-) -> Fields:
+def from_scipy(matrix: Any, blanks: float | None, weights: Any, row_ids: Ids, col_ids: Ids) -> Fields:
     """Return the fields of `Observations` for a scipy sparse matrix or array."""
     from scipy import sparse
 
@@ -160,7 +154,7 @@ def from_scipy(
         if not same or not np.array_equal(given.indices, pattern.indices):
             raise InputError("weights must store exactly the cells that the matrix stores")
         coo, w = pattern.tocoo(), given.data
-    indices = _axis_indices(coo.shape, row_ids, col_ids)
+    indices = _axis_index(coo.shape[0], row_ids, "row"), _axis_index(coo.shape[1], col_ids, "column")
     return from_entries(coo.row, coo.col, coo.data, coo.shape, w, None, "sum", blanks, *indices)
 
 
@@ -192,15 +186,10 @@ def narrowest(pieces: Callable[[], Iterable[NDArray[np.float64]]]) -> type[np.fl
         low, high = min(low, float(x.min())), max(high, float(x.max()))
     allowed = high * 2.0**-24 - low * 2.0**-24
     for dtype, most in ((np.float16, 0.0), (np.float32, allowed)):
-        if all(_is_within(x, dtype, most) for x in pieces()):
-            return dtype
+        with np.errstate(over="ignore"):
+            if all(np.all(np.abs(x.astype(dtype).astype(np.float64) - x) <= most) for x in pieces()):
+                return dtype
     return np.float64
-
-
-def _is_within(x: NDArray[np.float64], dtype: type[np.floating[Any]], most: float) -> bool:
-    with np.errstate(over="ignore"):
-        short = x.astype(dtype)
-    return bool(np.all(np.abs(short.astype(np.float64) - x) <= most))
 
 
 def numbers(raw: ArrayLike, name: str, missing: bool = False) -> NDArray[np.float64]:
@@ -232,17 +221,14 @@ def _positions(raw: ArrayLike, name: str) -> NDArray[Any]:
     if array.ndim != 1:
         raise InputError(f"{name} positions must be one-dimensional, not an array of shape {array.shape}")
     if array.size and array.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} positions must be nonnegative integers, not {array.dtype}; for ids of other types use from_frame"
-        )
+        wrong = f"{name} positions must be nonnegative integers, not {array.dtype}"
+        raise InputError(f"{wrong}; for ids of other types use from_frame")
     if array.size and int(array.min()) < 0:
         raise InputError(f"{name} positions must be nonnegative, not {int(array.min())}")
     return array if array.dtype != np.uint64 else array.astype(np.int64)
 
 
-def _check_values(
-    x: NDArray[np.float64], i: NDArray[Any], j: NDArray[Any], row_index: Index | None, col_index: Index | None
-) -> None:
+def _check_values(x: Array, i: Array, j: Array, row_index: Index | None, col_index: Index | None) -> None:
     bad = ~np.isfinite(x)
     if bad.any():
         p = int(np.argmax(bad))
@@ -252,7 +238,7 @@ def _check_values(
         raise InputError(f"the value at row {row}, column {col} {what}")
 
 
-def check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> tuple[Any, Any, Any, Any, Any]:
+def check_weights(i: Any, j: Any, x: Any, w: NDArray[np.float64], t: Any) -> Entries:
     """Validate weights, and drop entries of weight 0."""
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
@@ -268,10 +254,9 @@ def _shape(
     shape: tuple[int, int] | None, i: NDArray[Any], j: NDArray[Any], row_index: Index | None, col_index: Index | None
 ) -> tuple[int, int]:
     needed = int(i.max()) + 1, int(j.max()) + 1
-    if shape is None:
-        sizes = [size if ids is None else len(ids) for size, ids in zip(needed, (row_index, col_index), strict=True)]
-        shape = sizes[0], sizes[1]
-    m, n = int(shape[0]), int(shape[1])
+    indices = row_index, col_index
+    sizes = [size if ids is None else len(ids) for size, ids in zip(needed, indices, strict=True)]
+    m, n = sizes if shape is None else (int(shape[0]), int(shape[1]))
     for size, index, name in ((m, row_index, "row"), (n, col_index, "column")):
         if index is not None and len(index) != size:
             raise InputError(f"there are {len(index)} {name} ids for {size} {name}s")
@@ -304,9 +289,7 @@ def _starts(keys: NDArray[Any], size: int) -> NDArray[np.int64]:
     return starts
 
 
-def _merge(
-    i: Any, j: Any, x: Any, w: Any, t: Any, again: NDArray[np.int64], duplicates: str
-) -> tuple[Any, Any, Any, Any, Any]:
+def _merge(i: Any, j: Any, x: Any, w: Any, t: Any, again: NDArray[np.int64], duplicates: str) -> Entries:
     """Merge runs of equal pairs; `again` lists the entries that repeat the one before."""
     first = np.ones(len(i), dtype=bool)
     first[again] = False
@@ -324,15 +307,54 @@ def _merge(
     return i[heads], j[heads], merged, weight, None if t is None else t[lasts]
 
 
-def _axis_indices(
-    shape: tuple[int, int], row_ids: ArrayLike | None, col_ids: ArrayLike | None
-) -> tuple[Index | None, Index | None]:
-    indices = []
-    for size, ids, name in zip(shape, (row_ids, col_ids), ("row", "column"), strict=True):
-        index = None if ids is None else Index(ids)
-        if index is not None and len(index) != size:
-            raise InputError(f"there are {len(index)} {name} ids for {size} {name}s")
-        if index is not None and len(set(index.ids.tolist())) != size:
-            raise InputError(f"the {name} ids are not distinct")
-        indices.append(index)
-    return indices[0], indices[1]
+def _axis_index(size: int, ids: Ids, name: str) -> Index | None:
+    index = None if ids is None else Index(ids)
+    if index is not None and len(index) != size:
+        raise InputError(f"there are {len(index)} {name} ids for {size} {name}s")
+    if index is not None and len(set(index.ids.tolist())) != size:
+        raise InputError(f"the {name} ids are not distinct")
+    return index
+
+
+def column_order(
+    row_starts: Starts, cols: Array, n_cols: int, kind: Any, threads: Threads = THREADS
+) -> tuple[Starts, Array]:
+    """Return starts and rows (of type `kind`) of the same entries sorted by column."""
+    from accams.kernels import order as kernels
+
+    ranges, slots, starts = _slots(row_starts, cols, n_cols, threads)
+    rows = np.empty(len(cols), kind)
+    _run(threads, kernels.transpose_pattern, ranges, slots, row_starts, cols, rows)
+    return starts, rows
+
+
+def to_column_order(row_starts: Starts, cols: Array, n_cols: int, by_row: Array, threads: Threads = THREADS) -> Array:
+    """Reorder one number per entry from row order to column order."""
+    from accams.kernels import order as kernels
+
+    ranges, slots, _ = _slots(row_starts, cols, n_cols, threads)
+    out = np.empty(len(by_row), by_row.dtype)
+    bits = f"u{by_row.dtype.itemsize}"  # numba has no float16: move the bits
+    _run(threads, kernels.transpose_values, ranges, slots, row_starts, cols, by_row.view(bits), out.view(bits))
+    return out
+
+
+def _slots(row_starts: Starts, cols: Array, n_cols: int, threads: Threads) -> tuple[list[Range], list[Starts], Starts]:
+    """Return ranges of rows, the first slot of each column for each range, and the starts of the columns."""
+    from accams.kernels import order as kernels
+
+    rows, entries = len(row_starts) - 1, len(cols)
+    parts = max(1, min(threads.n_threads, entries // (4 * n_cols + 1), rows))
+    inner = np.searchsorted(row_starts, np.linspace(0, entries, parts + 1)[1:-1])
+    ranges = [(int(a), int(b)) for a, b in pairwise([0, *inner, rows])]
+    counts = [np.zeros(n_cols, np.int64) for _ in ranges]
+    _run(threads, kernels.count_columns, ranges, counts, row_starts, cols)
+    starts = np.concatenate([[0], np.cumsum(np.sum(counts, axis=0, dtype=np.int64))])
+    slots = [slot.copy() for slot in accumulate(counts[:-1], initial=starts[:-1])]
+    return ranges, slots, starts
+
+
+def _run(threads: Threads, kernel: Any, ranges: list[Range], buffers: list[Starts], *args: Any) -> None:
+    """Call ``kernel(lo, hi, buffer, *args)`` for every range with its buffer."""
+    buffer_of = dict(zip(ranges, buffers, strict=True))
+    threads.map(lambda lo, hi: kernel(lo, hi, buffer_of[lo, hi], *args), ranges)

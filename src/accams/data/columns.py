@@ -1,11 +1,9 @@
 """Recognise the columns of a table: row ids, column ids, values, weights, times."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from accams.errors import InputError
 
@@ -39,20 +37,13 @@ class Columns:
     def choose(
         cls, names: Sequence[str], row: str | None, col: str | None, value: str | None, weight: str | None = None,
         time: str | None = None, *, need_value: bool = True,
-    ) -> Columns:  # fmt: skip
-        """Take columns by the names passed, and recognise the others by common names.
-
-        Examples
-        --------
-        >>> Columns.choose(["userId", "movieId", "rating", "timestamp"], None, None, None)
-        Columns(row='userId', col='movieId', value='rating', weight=None, time='timestamp')
-        """
+    ) -> Self:  # fmt: skip
+        """Take columns by the names passed, and recognise the others by common names."""
         names = [str(name) for name in names]
         given = [name for name in (row, col, value, weight, time) if name is not None]
         for name in given:
             if name not in names:
                 raise InputError(f"there is no column {name!r}; the columns are {_listed(names)}")
-        for name in given:
             if given.count(name) > 1:
                 raise InputError(f"column {name!r} is passed for two parameters; each needs a column of its own")
         if row is not None and col is not None and _plain(row) in COL_NAMES and _plain(col) in ROW_NAMES:

@@ -1,7 +1,5 @@
 """Hold entries out of a store: they are loaded into memory, and the rest becomes a temporary store."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
@@ -9,7 +7,7 @@ import weakref
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +38,7 @@ class ScratchFolder:
         with suppress(OSError):
             self.path.chmod(beside.stat().st_mode & 0o777 | 0o700)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScratchFolder:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # copies share the folder
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,7 +90,6 @@ def split(source: Path, held: Positions) -> tuple[Fields, Fields]:
 
 
 def _count_below(positions: Positions, starts: NDArray[np.int64]) -> Positions:
-    """Count the positions before each start."""
     return np.searchsorted(positions, np.asarray(starts)).astype(np.int64)
 
 

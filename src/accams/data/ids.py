@@ -1,10 +1,8 @@
 """Map raw ids of rows and columns, of any type, to positions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,14 +14,9 @@ INT64 = np.iinfo(np.int64)
 
 
 class Index:
-    """Ids of one axis in order of their positions, with lookup of the position of an id.
+    """Distinct ids of one axis in order of their positions, with lookup of the position of an id.
 
-    Parameters
-    ----------
-    ids : array or None
-        Distinct ids, in order of their positions; None if the ids are 0 .. size - 1.
-    size : int, optional
-        Required if `ids` is None.
+    Without `ids` they are 0 .. size - 1.
 
     Examples
     --------
@@ -41,7 +34,7 @@ class Index:
         self.size = int(size) if self._ids is None else len(self._ids)  # type: ignore[arg-type]
 
     @classmethod
-    def of(cls, raw: ArrayLike, name: str = "id") -> tuple[Index, Positions]:
+    def of(cls, raw: ArrayLike, name: str = "id") -> tuple[Self, Positions]:
         """Return the index of the distinct ids of `raw` (sorted if comparable) and the position of each entry."""
         array = as_id_array(raw, name)
         if array.dtype.kind in "iu" and array.size:
@@ -77,11 +70,6 @@ class Index:
         """Return the position of each id, -1 if unknown; an integer and its text ("7" and 7) are the same id.
 
         NumPy turns all elements of an array with one string into strings.
-
-        Examples
-        --------
-        >>> Index([3, 7]).find(np.array(["7", "x"])).tolist()
-        [1, -1]
         """
         array = _asarray(raw)
         positions = self.positions(array)

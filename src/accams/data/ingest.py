@@ -3,14 +3,11 @@
 Intermediate results stay in a folder beside the store until it is complete, so that an interrupted run can resume.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -20,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import build, netflix, readers, scan, store
-from accams.data.by_column import by_column
 from accams.data.ids import Index
 from accams.data.weights import to_ticks, weight_step
 from accams.errors import AccamsError, InputError
+from accams.threads import ranges_of
 
 MEMORY = 2 << 30  # bytes
 LEAST = 256 << 20
@@ -35,22 +32,11 @@ def ingest(
     sources: Sequence[Path], out: Path, names: dict[str, str | None], duplicates: str = "error",
     blanks: float | None = None, *, memory: int = MEMORY, progress: Progress = lambda step, share: None,
 ) -> None:  # fmt: skip
-    """Convert one table, or several parts of one, to a store.
+    """Convert one table, or several parts of one, to a store in the folder `out`, which must not exist.
 
-    Parameters
-    ----------
-    sources : sequence of Path
-        Tables of text or Parquet, as in `accams.data.readers.read`; files, folders or archives of the Netflix Prize.
-    out : Path
-        Folder of the store; must not exist.
-    names : dict
-        Column name of each role (row, col, value, weight, time); None for those to recognise.
-    duplicates, blanks
-        As in `accams.data.readers.read`.
-    memory : int
-        Approximate limit on memory in bytes.
-    progress : callable
-        Called with the current step and the completed share of it.
+    The sources are tables of text or Parquet, as in `accams.data.readers.read`, or files, folders or archives of the
+    Netflix Prize. `names` are the columns of the roles (row, col, value, weight, time), None for those to recognise;
+    `memory` is an approximate limit in bytes.
     """
     if out.exists():
         raise InputError(f"{out} already exists: remove it, or choose another path")
@@ -186,7 +172,8 @@ class _StoreBuilder:
                 self._insert_netflix(number, path, names, step)
             else:
                 with _query_progress(self.con, step, self.progress):
-                    readers.each_table(path, names, self.blanks, self._connected, partial(self._insert_table, number))
+                    insert = partial(self._insert_table, number)
+                    readers.each_table(path, names, self.blanks, lambda scratch: nullcontext(self.con), insert)
             self._mark_done(f"file {number}")
 
     def sort(self) -> None:
@@ -212,7 +199,6 @@ class _StoreBuilder:
         self.con.execute("DROP TABLE raw")
 
     def write(self) -> None:
-        """Write the files of the store."""
         files = self._ids("row") | self._ids("col")
         m, n = (self.con.execute(f"SELECT count(*) FROM {side}_ids").fetchone()[0] for side in ("row", "col"))
         if not m:
@@ -222,12 +208,11 @@ class _StoreBuilder:
         columns, kinds = self._by_row(row_index, col_index)
         files |= columns
         blanks = None if files["cols"]["size"] == m * n else self.blanks
-        step = self._weights(files, blanks, m * n)
-        self._values(files)
+        step = self._write_numbers(files, kinds, blanks, m * n)
         self.progress("by column", 0.0)
-        files |= by_column(self.folder, (m, n), self.block, lambda share: self.progress("by column", share))
+        files |= store.by_column(self.folder, (m, n), self.block, lambda share: self.progress("by column", share))
         for name in kinds:
-            (self.folder / f"{name}.npy").unlink()
+            (self.folder / f"raw_{name}.npy").unlink()
         weights = np.load(self.folder / "weights.npy", mmap_mode="r") if "weights" in files else None
         about = store.summarize(np.load(self.folder / "values.npy", mmap_mode="r"), weights)
         store.write_manifest(self.folder, files, shape=[m, n], weight_step=step, blank_weight=blanks, about=about)
@@ -242,10 +227,9 @@ class _StoreBuilder:
         more = [name for name in kinds if name != "value"]
         cols = store.Column(self.folder / "cols.npy", build.index_type(len(col_index)))
         other = {name: store.Column(self.folder / f"raw_{name}.npy", kind) for name, kind in kinds.items()}
-        ends, written = np.cumsum(counts), [np.zeros(1, np.int64)]
-        cuts = np.unique(np.searchsorted(ends, np.arange(self.block, ends[-1], self.block)) + 1)
-        for lo, hi in pairwise([0, *cuts[cuts < m].tolist(), m]):
-            self.progress("by row", ends[lo - 1] / ends[-1] if lo else 0.0)
+        starts, written = np.concatenate([[0], np.cumsum(counts)]), [np.zeros(1, np.int64)]
+        for lo, hi in ranges_of(starts, self.block):
+            self.progress("by row", starts[lo] / starts[-1])
             part = self._block(lo, hi, more, row_index, col_index)
             cols.append(part["j"])
             written.append(np.bincount(part["i"] - lo, minlength=hi - lo))
@@ -257,7 +241,7 @@ class _StoreBuilder:
         for column in other.values():
             column.close()
         files["row_starts"] = store.write(self.folder / "row_starts.npy", np.cumsum(np.concatenate(written)))
-        return files, [f"raw_{name}" for name in other]
+        return files, list(other)
 
     def _kinds(self) -> dict[str, str]:
         """Return the types of values, weights and times, as far as present; integer times only if none is missing."""
@@ -281,38 +265,22 @@ class _StoreBuilder:
         named = zip(("i", "j", "value", "weight", "time"), (i, j, x, w, t), strict=True)
         return {name: array for name, array in named if array is not None}
 
-    def _weights(self, files: dict[str, Any], blanks: float | None, cells: int) -> float:
-        """Write weights as multiples of a step, and times; return the step."""
-        values, weights, times = (self._raw(name) for name in ("value", "weight", "time"))
-        assert values is not None
-        step = weight_step(values, weights, blanks, cells)
-        if weights is not None:
-            files["weights"] = self._converted("weights", weights, np.int32, lambda part: to_ticks(part, step))
-        if times is not None:
-            files["times"] = self._converted("times", times, times.dtype, lambda part: part)
+    def _write_numbers(self, files: dict[str, Any], kinds: list[str], blanks: float | None, cells: int) -> float:
+        """Write weights as multiples of a step, times, and values in the narrowest type; return the step."""
+        raw = {name: np.load(self.folder / f"raw_{name}.npy", mmap_mode="r") for name in kinds}
+
+        def pieces(name: str) -> Iterator[NDArray[Any]]:
+            return (raw[name][p : p + self.block] for p in range(0, len(raw[name]), self.block))
+
+        step = weight_step(raw["value"], raw.get("weight"), blanks, cells)
+        types = {name: array.dtype for name, array in raw.items()}
+        types |= {"weight": np.int32, "value": build.narrowest(lambda: pieces("value"))}
+        for name in sorted(raw, key=("weight", "time", "value").index):
+            column = store.Column(self.folder / f"{name}s.npy", types[name])
+            for part in pieces(name):
+                column.append(to_ticks(part, step) if name == "weight" else part)
+            files[f"{name}s"] = column.close()
         return step
-
-    def _values(self, files: dict[str, Any]) -> None:
-        """Write values in the narrowest sufficient type."""
-        values = self._raw("value")
-        assert values is not None
-        kind = build.narrowest(self._pieces(values))
-        files["values"] = self._converted("values", values, kind, lambda part: part)
-
-    def _converted(
-        self, name: str, raw: NDArray[Any], kind: Any, change: Callable[[NDArray[Any]], NDArray[Any]]
-    ) -> dict[str, Any]:
-        column = store.Column(self.folder / f"{name}.npy", kind)
-        for part in self._pieces(raw)():
-            column.append(change(part))
-        return column.close()
-
-    def _pieces(self, values: NDArray[Any]) -> Callable[[], Iterator[NDArray[Any]]]:
-        return lambda: (values[p : p + self.block] for p in range(0, len(values), self.block))
-
-    def _raw(self, name: str) -> NDArray[Any] | None:
-        path = self.folder / f"raw_{name}.npy"
-        return np.load(path, mmap_mode="r") if path.is_file() else None
 
     def _ids(self, side: str) -> dict[str, Any]:
         """Write the ids of one axis in order of their positions."""
@@ -327,20 +295,16 @@ class _StoreBuilder:
 
         return store.write_ids(self.folder, side, pieces())
 
-    @contextmanager
-    def _connected(self, scratch: Path) -> Iterator[Any]:
-        yield self.con
-
     def _insert_table(self, number: int, con: Any, table: scan.Table, counts: dict[str, int]) -> None:
-        """Insert all lines of a valid table; `number` is that of the file."""
         import duckdb
 
         cells = {"row_id": '"row"', "col_id": '"col"', "value": "1.0"}
         cells |= {role: f'"{role}"' for role in ("value", "weight") if role in table.cells}
+        times = None
         if counts.get("times"):
-            cells["time"] = scan.time_sql(table, counts)
+            cells["time"], times = scan.time_sql(table, counts)
         try:
-            kinds = self._common_types(table.id_types["row"], table.id_types["col"], _time_type(table, counts))
+            kinds = self._common_types(table.id_types["row"], table.id_types["col"], times)
             self._insert(number, cells, kinds, "lines")
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             raise OSError(28, str(error).splitlines()[0]) from None  # not an error of the table
@@ -388,12 +352,3 @@ class _StoreBuilder:
 
     def _mark_done(self, step: str) -> None:
         self.con.execute("INSERT INTO done VALUES (?)", [step])
-
-
-def _time_type(table: scan.Table, counts: dict[str, int]) -> str | None:
-    """Return the type of a table's times, or None if it has none."""
-    if not counts.get("times"):
-        return None
-    if not table.times_are_numbers:
-        return "TIMESTAMP"
-    return "BIGINT" if counts["integer_times"] == counts["times"] else "DOUBLE"

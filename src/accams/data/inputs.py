@@ -1,7 +1,5 @@
 """Convert the input of `fit` and `predict` to observations and ids."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Read the Netflix Prize ratings in chunks: one file per film or four combined ones, in a folder or an archive."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import tarfile
@@ -103,7 +101,6 @@ def parse(content: bytes, name: str, film: int) -> RatingsChunk:
 
 
 def _bad_line(content: bytes, name: str, film: int) -> InputError:
-    """Return the error for the first malformed line."""
     for line in content.split(b"\n"):
         if not LINE.fullmatch(line):
             break
@@ -130,7 +127,6 @@ def _well_formed(text: Bytes, starts: Ints, ends: Ints, digits: Ints) -> bool:
 
 
 def _number(text: Bytes, starts: Ints, ends: Ints) -> Ints:
-    """Parse the numbers from `starts` to `ends`."""
     total = np.zeros(len(starts), dtype=np.int64)
     for place in range(int((ends - starts).max(initial=0))):
         at = ends - 1 - place
@@ -139,7 +135,6 @@ def _number(text: Bytes, starts: Ints, ends: Ints) -> Ints:
 
 
 def _digits(text: Bytes, starts: Ints, size: int) -> Ints:
-    """Parse the numbers of `size` digits at `starts`."""
     total = np.zeros(len(starts), dtype=np.int32)
     for place in range(size):
         total = total * 10 + text[starts + place] - ord("0")
@@ -184,7 +179,11 @@ def _files(path: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
     if path.name in ("training_set", PACKED):
         yield from _opened(p for p in path.parent.glob("movie_titles.*") if _wanted(p.name))
     if path.is_dir():
-        yield from _in_folder(path)
+        paths = sorted(p for p in path.rglob("*.*") if _wanted(p.name) and p.is_file())
+        yield from _opened(paths)
+        if not any(RATINGS.fullmatch(p.name) for p in paths):
+            for _, packed in _opened(sorted(path.rglob(PACKED))[:1]):
+                yield from _in_tar(packed)
     elif path.suffix.lower() == ".zip":
         with archives.open_zip(path) as archive:
             for inner in sorted(archive.namelist()):
@@ -192,21 +191,13 @@ def _files(path: Path) -> Generator[tuple[str, IO[bytes]], None, None]:
                     with archive.open(inner) as file:
                         yield Path(inner).name, file
     elif path.name.endswith((".tar", ".tar.gz", ".tgz")):
-        packed = archives.head(path, 2) == archives.GZIP
-        with gzip.open(path) if packed else path.open("rb") as file:
+        is_gzipped = archives.head(path, 2) == archives.GZIP
+        with gzip.open(path) if is_gzipped else path.open("rb") as file:
             yield from _in_tar(cast("IO[bytes]", file))
     elif _wanted(path.name):
         yield from _opened([path])
     else:
         raise InputError(f"{path} is neither a folder nor an archive (.zip, .tar, .tar.gz) of Netflix ratings")
-
-
-def _in_folder(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    paths = sorted(p for p in path.rglob("*.*") if _wanted(p.name) and p.is_file())
-    yield from _opened(paths)
-    if not any(RATINGS.fullmatch(p.name) for p in paths):
-        for _, archive in _opened(sorted(path.rglob(PACKED))[:1]):
-            yield from _in_tar(archive)
 
 
 def _opened(paths: Iterable[Path]) -> Iterator[tuple[str, IO[bytes]]]:
@@ -233,8 +224,6 @@ def _in_tar(archive: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 class _Stream:
-    """A file, and the last bytes read from it."""
-
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.last = file, b""
 

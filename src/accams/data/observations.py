@@ -1,18 +1,15 @@
 """Observations: the observed entries of a matrix, indexed by row and by column."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from accams.data import build
+from accams.data import build, holdout, store
 from accams.data.ids import Index
-from accams.data.transpose import column_order
 from accams.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,7 +70,7 @@ class Observations:
         weights: ArrayLike | None = None, times: ArrayLike | None = None, duplicates: Duplicates = "error",
         zeros: Zeros = "missing", zero_weight: float = 1.0, row_index: Index | None = None,
         col_index: Index | None = None,
-    ) -> Observations:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Construct observations from row positions, column positions and values.
 
         Parameters
@@ -98,10 +95,10 @@ class Observations:
 
     @classmethod
     def from_frame(
-        cls, frame: IntoDataFrame, row: str | None = None, col: str | None = None, value: str | None = None, *,
+        cls, frame: "IntoDataFrame", row: str | None = None, col: str | None = None, value: str | None = None, *,
         weight: str | None = None, time: str | None = None, duplicates: Duplicates = "error",
         zeros: Zeros = "missing", zero_weight: float = 1.0,
-    ) -> Observations:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Construct observations from a DataFrame with one observation per line.
 
         Parameters
@@ -127,7 +124,7 @@ class Observations:
     def from_dense(
         cls, matrix: ArrayLike, *, weights: ArrayLike | None = None, row_ids: ArrayLike | None = None,
         col_ids: ArrayLike | None = None,
-    ) -> Observations:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Construct observations from a two-dimensional array in which NaN is missing.
 
         Parameters
@@ -146,10 +143,10 @@ class Observations:
 
     @classmethod
     def from_sparse(
-        cls, matrix: sparse.sparray | sparse.spmatrix, *, zeros: Zeros = "missing", zero_weight: float = 1.0,
-        weights: sparse.sparray | sparse.spmatrix | None = None, row_ids: ArrayLike | None = None,
+        cls, matrix: "sparse.sparray | sparse.spmatrix", *, zeros: Zeros = "missing", zero_weight: float = 1.0,
+        weights: "sparse.sparray | sparse.spmatrix | None" = None, row_ids: ArrayLike | None = None,
         col_ids: ArrayLike | None = None,
-    ) -> Observations:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Construct observations from a scipy sparse matrix or array, whose stored cells (zeros included) are observed.
 
         Parameters
@@ -177,7 +174,7 @@ class Observations:
         cls, path: str | Path, row: str | None = None, col: str | None = None, value: str | None = None, *,
         weight: str | None = None, time: str | None = None, duplicates: Duplicates = "error",
         zeros: Zeros = "missing", zero_weight: float = 1.0,
-    ) -> Observations:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Construct observations from a table (CSV, TSV, ``::``-separated, Parquet), a matrix (NPZ, NPY) or a store.
 
         Parameters
@@ -199,7 +196,7 @@ class Observations:
         ...     Observations.from_file(path)
         Observations(2 x 1, 2 observed (100%), values 3 to 4.5)
         """
-        from accams.data import readers, store
+        from accams.data import readers
 
         if store.is_store(Path(path)):
             named = any(name is not None for name in (row, col, value, weight, time))
@@ -210,7 +207,7 @@ class Observations:
         return cls(**readers.read(Path(path), row, col, value, weight, time, duplicates, blanks))
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True) -> Observations:
+    def open(cls, path: str | Path, *, verify: bool = True) -> Self:
         """Open a store of `to_store` or ``accams ingest`` as memory-mapped files; it may exceed the memory.
 
         Parameters
@@ -227,8 +224,6 @@ class Observations:
         ...     Observations.open(Path(folder, "ratings.store"))
         Observations(1 x 2, 2 observed (100%), values 1 to 2)
         """
-        from accams.data import store
-
         return cls(**store.read(Path(path).resolve(), verify=verify))
 
     @property
@@ -307,7 +302,7 @@ class Observations:
         out[:, 0], out[:, 1] = row_ids, col_ids
         return out
 
-    def select(self, chosen: NDArray[Any]) -> Observations:
+    def select(self, chosen: NDArray[Any]) -> Self:
         """Return the entries with these positions (or this mask) in row order; shape and ids are kept."""
         mask = np.zeros(self.nnz, dtype=bool)
         mask[chosen] = True
@@ -318,13 +313,11 @@ class Observations:
         selected: dict[str, Any] = {name: None if x is None else x[mask] for name, x in arrays.items()}
         return replace(self, row_starts=before[self.row_starts], **selected, _cache={})
 
-    def split(self, held: NDArray[Any]) -> tuple[Observations, Observations]:
+    def split(self, held: NDArray[Any]) -> tuple[Self, Self]:
         """Split into (rest, selected) by positions in row order, or by a mask.
 
         The rest of a store is a temporary store beside it, removed when no longer in use.
         """
-        from accams.data import holdout
-
         held = np.unique(np.flatnonzero(held) if held.dtype == bool else held)
         if not 0 < len(held) < self.nnz or not 0 <= held[0] <= held[-1] < self.nnz:
             raise InputError(f"held must select some, but not all, of the positions 0 .. {self.nnz - 1}")
@@ -370,24 +363,17 @@ class Observations:
 
     def release_pages(self) -> None:
         """Drop mapped pages of a store from resident memory; they are read again when needed."""
-        from accams.data import store
-
         if self.store is not None:
             store.release_pages(self.cols, self.stored_values, self.stored_weights, self.times, self.rows)
 
     def to_store(self, path: str | Path) -> None:
         """Write a store, to be opened by `open`; for files larger than memory use ``accams ingest``."""
-        from accams.data import store
-
         if Path(path).exists():
             raise InputError(f"{path} already exists: remove it, or choose another path")
         store.save(Path(path), vars(self), self._by_column())
 
     @property
     def _summary(self) -> dict[str, Any]:
-        """Range and sums of values and weights."""
-        from accams.data import store
-
         if "about" not in self._cache:
             self._cache["about"] = store.summarize(self.stored_values, self.stored_weights)
         return cast("dict[str, Any]", self._cache["about"])
@@ -395,5 +381,5 @@ class Observations:
     def _by_column(self) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]:
         if "by_column" not in self._cache:
             m, n = self.shape
-            self._cache["by_column"] = column_order(self.row_starts, self.cols, n, build.index_type(m))
+            self._cache["by_column"] = build.column_order(self.row_starts, self.cols, n, build.index_type(m))
         return cast("tuple[NDArray[np.int64], NDArray[np.unsignedinteger[Any]]]", self._cache["by_column"])

@@ -1,7 +1,5 @@
 """Synthetic data with known stencils, for tests, demonstrations and benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Seed = int | np.random.Generator | None
 Degrees = Literal["uniform", "long-tailed"]
 
 CHUNK = 1 << 22  # entries drawn at a time
@@ -61,10 +60,14 @@ class Planted:
 
 def planted_stencils(
     shape: tuple[int, int], n_stencils: int, n_clusters: int | tuple[int, int], *, density: float = 1.0,
-    nnz: int | None = None, noise: float = 0.0, random_state: int | np.random.Generator | None = 0,
+    nnz: int | None = None, noise: float = 0.0, random_state: Seed = 0,
     offset: float = 0.0, scale: float = 1.0, degrees: Degrees = "uniform",
 ) -> Planted:  # fmt: skip
     """Draw a stencil sum and observe some of its cells with noise.
+
+    Entries are drawn a few million at a time in row order directly into the arrays of `Observations`, so that
+    memory stays near the size of the result (6 bytes per entry up to 65,536 columns). Columns that repeat within a
+    row are redrawn, which is sampling without replacement; dense rows are completed by sorted exponential keys.
 
     Parameters
     ----------
@@ -92,12 +95,6 @@ def planted_stencils(
     -------
     Planted
 
-    Notes
-    -----
-    Entries are drawn a few million at a time in row order directly into the arrays of `Observations`, so that
-    memory stays near the size of the result (6 bytes per entry up to 65,536 columns). Columns that repeat within a
-    row are redrawn, which is sampling without replacement; dense rows are completed by sorted exponential keys.
-
     Examples
     --------
     >>> planted = planted_stencils((60, 40), 2, 3, density=0.5)
@@ -108,14 +105,15 @@ def planted_stencils(
     True
     """
     m, n = int(shape[0]), int(shape[1])
-    nnz = _checked_nnz((m, n), density, nnz, noise, scale, degrees)
+    nnz = _nnz((m, n), density, nnz, noise, scale, degrees)
     k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
     if n_stencils < 0 or k_rows < 1 or k_cols < 1:
         raise InputError(
             f"n_stencils must be at least 0 and n_clusters at least 1, not {n_stencils} and {k_rows} x {k_cols}"
         )
     rng = np.random.default_rng(random_state)
-    templates = [_template((k_rows, k_cols), scale, rng) for _ in range(n_stencils)]
+    step = 2.0 ** (np.floor(np.log2(scale)) - 12)
+    templates = [np.round(rng.normal(scale=scale, size=(k_rows, k_cols)) / step) * step for _ in range(n_stencils)]
     row_labels = [rng.permutation(m) % k_rows for _ in range(n_stencils)]
     col_labels = [rng.permutation(n) % k_cols for _ in range(n_stencils)]
 
@@ -134,9 +132,7 @@ def planted_stencils(
     return Planted(observations, templates, row_labels, col_labels, float(offset), float(noise))
 
 
-def planted_graph(
-    n_nodes: int, n_edges: int, n_blocks: int, random_state: int | np.random.Generator | None = 0
-) -> sparse.csr_array:
+def planted_graph(n_nodes: int, n_edges: int, n_blocks: int, random_state: Seed = 0) -> "sparse.csr_array":
     """Draw an undirected graph from a stochastic block model.
 
     Node v belongs to block ``v * n_blocks // n_nodes``. Edges within a block are the most likely; each pair of
@@ -182,16 +178,14 @@ def paper_example() -> tuple[Floats, list[Floats], list[Labels], list[Labels]]:
 
     It has 9 distinct rows and 6 distinct columns, so a single co-clustering needs 9 x 6 blocks.
 
+    The rank is 4, the highest that stencils of these sizes can have together. The paper says 5 = 3 + 2, but
+    the rows of the sum lie in the span of the indicators of 3 and of 2 column clusters, and the indicators of
+    either labelling add up to the same all-ones vector: 3 + 2 - 1 dimensions.
+
     Returns
     -------
     matrix : ndarray of shape (9, 9)
     templates, row_labels, col_labels : list of two ndarray
-
-    Notes
-    -----
-    The rank is 4, the highest that stencils of these sizes can have together. The paper says 5 = 3 + 2, but
-    the rows of the sum lie in the span of the indicators of 3 and of 2 column clusters, and the indicators of
-    either labelling add up to the same all-ones vector: 3 + 2 - 1 dimensions.
 
     Examples
     --------
@@ -228,7 +222,6 @@ class _Columns:
             self.popularity[self.of_rank] = np.diff(np.log1p(np.arange(n + 1) / (n * HEAD)))
 
     def draw(self, counts: Labels, rng: np.random.Generator) -> Labels:
-        """Draw columns for rows with these numbers of entries, row by row."""
         n, wanted = self.n, counts.copy()
         if counts.min() == n:
             return np.tile(np.arange(n), len(counts))
@@ -250,8 +243,7 @@ class _Columns:
             return rng.integers(self.n, size=size)
         x = np.expm1(rng.random(size) * np.log1p(1 / HEAD)) * HEAD
         rank = np.minimum((x * self.n).astype(np.int64), self.n - 1)
-        drawn: Labels = self.of_rank[rank]
-        return drawn
+        return np.asarray(self.of_rank[rank])
 
     def _exactly(self, lacking: Labels, counts: Labels, keys: Labels, rng: np.random.Generator) -> Labels:
         """Complete these rows with the columns of the smallest exponential waiting times."""
@@ -276,12 +268,6 @@ def _stencil_sum(
     return total
 
 
-def _template(shape: tuple[int, int], scale: float, rng: np.random.Generator) -> Floats:
-    step = 2.0 ** (np.floor(np.log2(scale)) - 12)
-    template: Floats = np.round(rng.normal(scale=scale, size=shape) / step) * step
-    return template
-
-
 def _row_degrees(m: int, n: int, nnz: int, degrees: Degrees, rng: np.random.Generator) -> Labels:
     """Draw the number of entries of each row: at most n, at least 1 if possible, `nnz` in all."""
     activity = np.ones(m) if degrees == "uniform" else rng.lognormal(sigma=1.2, size=m)
@@ -299,7 +285,6 @@ def _row_degrees(m: int, n: int, nnz: int, degrees: Degrees, rng: np.random.Gene
 
 
 def _row_chunks(row_starts: Labels) -> list[tuple[int, int]]:
-    """Return ranges of rows with about CHUNK entries each."""
     marks = np.arange(0, row_starts[-1], CHUNK)
     edges = np.unique(np.append(np.searchsorted(row_starts, marks), len(row_starts) - 1))
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
@@ -338,9 +323,7 @@ def _edges_by_blocks(n: int, n_edges: int, affinity: Floats, rng: np.random.Gene
     return keys // n, keys % n
 
 
-def _checked_nnz(
-    shape: tuple[int, int], density: float, nnz: int | None, noise: float, scale: float, degrees: str
-) -> int:
+def _nnz(shape: tuple[int, int], density: float, nnz: int | None, noise: float, scale: float, degrees: str) -> int:
     if min(shape) < 1:
         raise InputError(f"the shape must have at least one row and one column, not {shape[0]} x {shape[1]}")
     if degrees not in ("uniform", "long-tailed"):

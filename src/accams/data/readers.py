@@ -1,7 +1,5 @@
 """Read observations from files: text tables and Parquet with duckdb, matrices with NumPy."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data import build, npz, scan
+from accams.data import build, scan
 from accams.data.archives import DataFile, open_file
 from accams.data.columns import Columns
+from accams.data.ids import Index
 from accams.data.sniff import BLANKS, SPACES, TableFormat, as_utf8, is_number, is_utf8, records, sniff, uneven_error
 from accams.errors import InputError
 
@@ -30,22 +29,14 @@ def read(
 ) -> build.Fields:  # fmt: skip
     """Return the fields of `Observations` for a file.
 
-    Parameters
-    ----------
-    path : Path
-        Text separated by commas, tabs, ``::`` or blanks, Parquet, or a matrix or arrays in .npz or .npy; plain,
-        gzipped, or in a .zip. A path may continue inside a .zip.
-    row, col, value, weight, time : str or None
-        Column names; None for those to recognise.
-    duplicates : {"error", "mean", "last", "sum"}
-        How to merge entries of the same row and column.
-    blanks : float or None
-        Weight of a blank; if given, the column of values is optional, and 1 by default.
+    It holds text separated by commas, tabs, ``::`` or blanks, Parquet, or a matrix or arrays in .npz or .npy; plain,
+    gzipped, or in a .zip, inside which the path may continue. Columns named None are recognised. With `blanks`, the
+    weight of a blank, the column of values is optional, and 1 by default.
     """
     asked: Names = {"row": row, "col": col, "value": value, "weight": weight, "time": time}
     with open_file(Path(path)) as file, _errors_naming(file.name):
         if file.format in ("npz", "npy"):
-            return npz.read(file, asked, duplicates, blanks)
+            return _matrix(file, asked, duplicates, blanks)
         entries = _table(file, asked, blanks)
         values = entries["value"] if "value" in entries else np.ones(len(entries["row"]))
         more = entries.get("weight"), entries.get("time"), duplicates, blanks
@@ -82,15 +73,10 @@ def each_table(
     take: Callable[[Any, scan.Table, dict[str, int]], None],
 ) -> None:  # fmt: skip
     """Validate a table, and call `take` with the connection, whose view ``lines`` holds the lines."""
-
-    def fetch(con: Any, table: scan.Table, counts: dict[str, int]) -> dict[str, Any]:
-        take(con, table, counts)
-        return {}
-
     with open_file(Path(path)) as file, _errors_naming(file.name):
         if file.format in ("npz", "npy"):
             raise InputError("a store is made from text or Parquet files, not from a matrix")
-        _table(file, names, blanks, steps=ReadSteps(connect, scan.count, fetch))
+        _table(file, names, blanks, steps=ReadSteps(connect, scan.count, take))
 
 
 def _table(
@@ -132,7 +118,6 @@ def _text(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool, 
 
 
 def _parquet(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool, steps: ReadSteps) -> dict[str, Any]:
-    """Read a Parquet file."""
     import duckdb
 
     try:
@@ -161,9 +146,8 @@ def _entries(
         raise InputError(f"{file.name} has no data")
     bad = [role for role in table.faults() if counts[f"bad_{role}"]]
     if bad:
-        args = con, file, table, columns, bad
-        raise _entry_error(*args) if fmt is None else _line_error(*args, fmt)
-    return {**steps.fetch(con, table, counts), "columns": columns}
+        raise _first_error(con, file, table, columns, bad, fmt)
+    return {**(steps.fetch(con, table, counts) or {}), "columns": columns}
 
 
 def _text_table(path: Path, fmt: TableFormat, columns: Columns, strict: bool) -> scan.Table:
@@ -226,12 +210,15 @@ def _columns(names: Sequence[str], asked: Names, blanks: float | None, only_pair
     return columns
 
 
-def _line_error(
-    con: Any, file: DataFile, table: scan.Table, columns: Columns, bad: list[str], fmt: TableFormat
+def _first_error(
+    con: Any, file: DataFile, table: scan.Table, columns: Columns, bad: list[str], fmt: TableFormat | None
 ) -> InputError:
-    """Return the error for the first bad line of a text table."""
-    used, width = columns.used(), len(fmt.names)
-    texts = {role: (text or "").strip(SPACES) for role, _, text in scan.first_faults(con, table, bad)}
+    """Return the error for the first bad line of a text table, or the first bad entry of a Parquet file."""
+    faults, used = scan.first_faults(con, table, bad), columns.used()
+    if fmt is None:
+        role, entry, text = min(faults, key=lambda fault: fault[1])
+        return _cell_error(f"{file.name} entry {entry}", role, used[role], text or "")
+    width, texts = len(fmt.names), {role: (text or "").strip(SPACES) for role, _, text in faults}
     for line, cells in _records(file, fmt):
         if len(cells) != width:
             return uneven_error(file.name, line, len(cells), width)
@@ -240,12 +227,6 @@ def _line_error(
                 return _cell_error(f"{file.name} line {line}", role, used[role], text)
     role = bad[-1]
     return _cell_error(file.name, role, used.get(role, "line"), texts[role])
-
-
-def _entry_error(con: Any, file: DataFile, table: scan.Table, columns: Columns, bad: list[str]) -> InputError:
-    """Return the error for the first bad entry of a Parquet file."""
-    role, entry, text = min(scan.first_faults(con, table, bad), key=lambda fault: fault[1])
-    return _cell_error(f"{file.name} entry {entry}", role, columns.used()[role], text or "")
 
 
 def _cell_error(place: str, role: str, column: str, text: str) -> InputError:
@@ -282,7 +263,6 @@ def _records(file: DataFile, fmt: TableFormat) -> Iterator[tuple[int, list[str]]
 
 @contextmanager
 def _errors_naming(name: str) -> Iterator[None]:
-    """Prefix errors with the name of the file."""
     try:
         yield
     except InputError as error:
@@ -293,3 +273,72 @@ def _errors_naming(name: str) -> Iterator[None]:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _matrix(file: DataFile, asked: Names, duplicates: str, blanks: float | None) -> build.Fields:
+    """Return the fields of `Observations` for a sparse or dense matrix, or for arrays of rows, columns, values."""
+    arrays = _load(file)
+    is_sparse = "format" in arrays and "shape" in arrays
+    if not is_sparse and len(arrays) != 1:
+        return _arrays(file, arrays, asked, duplicates, blanks)
+    named = [f"{role}={name!r}" for role, name in asked.items() if name is not None]
+    if named:
+        raise InputError(f"{file.name} holds a matrix, which has no named columns: do not pass {', '.join(named)}")
+    if is_sparse:
+        return build.from_scipy(_sparse(file), blanks, None, None, None)
+    (matrix,) = arrays.values()
+    if blanks is not None:
+        raise InputError(
+            f"{file.name} holds a dense matrix, in which every cell but NaN is observed: "
+            "do not pass zeros='observed', or save a sparse matrix"
+        )
+    if matrix.ndim != 2:
+        raise InputError(f"{file.name} holds an array of shape {matrix.shape}; a matrix has two dimensions")
+    return build.from_array(matrix, None, None, None)
+
+
+def _arrays(
+    file: DataFile, arrays: dict[str, NDArray[Any]], asked: Names, duplicates: str,
+    blanks: float | None,
+) -> build.Fields:  # fmt: skip
+    """Return the fields for one array per role; ids are positions if there is an array ``shape``."""
+    names = Columns.choose([n for n in arrays if n != "shape"], **asked, need_value=blanks is None)
+    column = {role: arrays[name] for role, name in names.used().items()}
+    lengths = {name: arrays[name].shape for name in names.used().values()}
+    if len(set(lengths.values())) > 1 or any(array.ndim != 1 for array in column.values()):
+        shown = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
+        raise InputError(f"{file.name}: the arrays must be one-dimensional and of equal length, not {shown}")
+    values = column["value"] if "value" in column else np.ones(len(column["row"]))
+    rest = (column.get("weight"), column.get("time"), duplicates, blanks)
+    if "shape" in arrays:
+        m, n = (int(size) for size in arrays["shape"])
+        return build.from_entries(column["row"], column["col"], values, (m, n), *rest)
+    row_index, i = Index.of(column["row"], names.row)
+    col_index, j = Index.of(column["col"], names.col)
+    values = build.numbers(values, names.value or "value")
+    return build.from_entries(i, j, values, None, *rest, row_index, col_index)
+
+
+def _load(file: DataFile) -> dict[str, NDArray[Any]]:
+    """Load all arrays by name, without unpickling."""
+    try:
+        loaded = np.load(file.path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"matrix": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except MemoryError:
+        raise InputError(f"{file.name} is damaged, or too large for this machine's memory") from None
+    except Exception as error:  # NumPy raises various errors for damaged files
+        if "pickle" in str(error):
+            raise InputError(f"{file.name} holds Python objects; save numbers and text only") from None
+        raise InputError(f"{file.name} is damaged or truncated: download it again") from None
+
+
+def _sparse(file: DataFile) -> Any:
+    from scipy import sparse
+
+    try:
+        return sparse.load_npz(file.path)
+    except Exception as error:  # scipy raises various errors for foreign files
+        raise InputError(f"{file.name} is not a matrix that scipy.sparse.save_npz wrote: {error}") from None

@@ -1,9 +1,4 @@
-"""Read tables of any size with duckdb: validate in one scan, encode and fetch as arrays in a second.
-
-Lines never become Python objects, only the distinct ids do.
-"""
-
-from __future__ import annotations
+"""Read tables of any size with duckdb: validate in one scan, fetch as arrays in a second, without Python objects."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,35 +13,20 @@ from accams.data.ids import Index
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 FLOAT_TYPES = ("FLOAT", "DOUBLE", "DECIMAL")
+CONFIG = {"autoinstall_known_extensions": "false", "preserve_insertion_order": "true"}
 INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A relation of duckdb, and the expressions of its roles (row, col, value, weight, time).
+    """A relation of duckdb, and the expressions of its roles (row, col, value, weight, time)."""
 
-    Attributes
-    ----------
-    relation : str
-        SQL after FROM.
-    cells : mapping of role to SQL
-        Cell of each role; NULL if missing.
-    id_types : mapping of "row" and "col" to str
-        ``"BIGINT"``; ``"VARCHAR"`` for text; ``"?"`` for text that becomes BIGINT if all are integers.
-    times_are_numbers : bool
-        Whether the times are numbers rather than timestamps.
-    uneven : str
-        SQL condition of a line with too many or too few cells.
-    entry : str
-        SQL of the line number, if known.
-    """
-
-    relation: str
-    cells: Mapping[str, str]
-    id_types: Mapping[str, str]
-    times_are_numbers: bool = True
-    uneven: str = "false"
-    entry: str = "0"
+    relation: str  # SQL after FROM
+    cells: Mapping[str, str]  # SQL of the cell of each role; NULL if missing
+    id_types: Mapping[str, str]  # of row and col: BIGINT, VARCHAR for text, ? for text that may be all integers
+    times_are_numbers: bool = True  # rather than timestamps
+    uneven: str = "false"  # SQL condition of a line with too many or too few cells
+    entry: str = "0"  # SQL of the line number, if known
 
     def faults(self) -> dict[str, str]:
         """Return the SQL condition of an invalid cell for each role."""
@@ -65,13 +45,7 @@ def connect(scratch: Path, database: str = ":memory:", more: Mapping[str, str] |
     """Connect to a database (in memory by default) that spills to `scratch` and never downloads extensions."""
     import duckdb
 
-    config = {
-        "temp_directory": str(scratch),
-        "autoinstall_known_extensions": "false",
-        "preserve_insertion_order": "true",
-        **(more or {}),
-    }
-    con = duckdb.connect(database, config=config)
+    con = duckdb.connect(database, config={"temp_directory": str(scratch), **CONFIG, **(more or {})})
     try:
         con.execute("SET enable_progress_bar = false")
         yield con
@@ -112,21 +86,15 @@ def _counts(con: Any, table: Table) -> dict[str, str]:
     counts["lines"] = "count(*)"
     if "time" in table.cells:
         counts["times"] = 'count("time")'
-        counts["integer_times"] = (
-            'count(*) FILTER (TRY_CAST("time" AS BIGINT) = TRY_CAST("time" AS DOUBLE))'
-            if table.times_are_numbers
-            else "0"
-        )
+        integer = 'count(*) FILTER (TRY_CAST("time" AS BIGINT) = TRY_CAST("time" AS DOUBLE))'
+        counts["integer_times"] = integer if table.times_are_numbers else "0"
     return counts
 
 
 def first_faults(con: Any, table: Table, roles: Sequence[str]) -> list[tuple[str, int, str | None]]:
     """Return role, line number and cell of the first invalid line of each role."""
-    faults = []
-    for role in roles:
-        first = con.execute(f'SELECT entry, CAST("{role}" AS VARCHAR) FROM lines WHERE {table.faults()[role]} LIMIT 1')
-        faults.append((role, *first.fetchone()))
-    return faults
+    query = 'SELECT entry, CAST("{}" AS VARCHAR) FROM lines WHERE {} LIMIT 1'
+    return [(role, *con.execute(query.format(role, table.faults()[role])).fetchone()) for role in roles]
 
 
 def fetch(con: Any, table: Table, counts: Mapping[str, int]) -> dict[str, Any]:
@@ -138,7 +106,7 @@ def fetch(con: Any, table: Table, counts: Mapping[str, int]) -> dict[str, Any]:
     columns = {role: ids[role].sql for role in ids}
     columns |= {role: f'CAST("{role}" AS DOUBLE)' for role in ("value", "weight") if role in table.cells}
     if counts.get("times"):
-        columns["time"] = time_sql(table, counts)
+        columns["time"], _ = time_sql(table, counts)
     wanted = ", ".join(f'{sql} AS "{role}"' for role, sql in columns.items())
     arrays = con.execute(f"SELECT {wanted} FROM lines").fetchnumpy()
     if "time" in arrays:
@@ -172,7 +140,6 @@ class _Ids:
             self.index = Index(con.execute(f'SELECT "{role}" AS id {source} ORDER BY "{role}"').fetchnumpy()["id"])
 
     def positions(self, fetched: NDArray[Any]) -> NDArray[Any]:
-        """Convert the fetched column to positions."""
         if self.index is None:
             self.index, fetched = Index.of(fetched)
         return fetched.astype(np.int32, copy=False) if len(self.index) <= INT32.max else fetched
@@ -190,11 +157,12 @@ def integer_or_text(cell: str, kind: str) -> tuple[str, str]:
     return text, "?" if kind in ("UBIGINT", "HUGEINT", "UHUGEINT") else "VARCHAR"
 
 
-def time_sql(table: Table, counts: Mapping[str, int]) -> str:
-    """Return the SQL of the times: integers if all are, else floats or timestamps."""
+def time_sql(table: Table, counts: Mapping[str, int]) -> tuple[str, str]:
+    """Return the SQL of the times and its type: integers if all are, else floats or timestamps."""
     if not table.times_are_numbers:
-        return 'CAST(CAST("time" AS TIMESTAMPTZ) AS TIMESTAMP)'
-    return 'CAST("time" AS BIGINT)' if counts["integer_times"] == counts["times"] else 'CAST("time" AS DOUBLE)'
+        return 'CAST(CAST("time" AS TIMESTAMPTZ) AS TIMESTAMP)', "TIMESTAMP"
+    kind = "BIGINT" if counts["integer_times"] == counts["times"] else "DOUBLE"
+    return f'CAST("time" AS {kind})', kind
 
 
 def unmasked(times: NDArray[Any]) -> NDArray[Any]:

@@ -1,7 +1,5 @@
 """Detect the format of a text table from its first lines, and iterate over its cells to locate errors."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import re
@@ -28,27 +26,13 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf)$", r
 
 @dataclass(frozen=True)
 class TableFormat:
-    """Format of a text table, as duckdb needs it to read the table.
+    """Format of a text table, as duckdb needs it to read the table."""
 
-    Attributes
-    ----------
-    delimiter : str
-        Separator of cells; a single blank stands for any run of blanks and tabs.
-    skip : int
-        Number of comment and empty lines at the top.
-    has_header : bool
-        Whether the first line after those names the columns.
-    names : tuple of str
-        Column names; row, col, value, time without a header.
-    sample : list of list of str
-        Cells of the first data lines.
-    """
-
-    delimiter: str
-    skip: int
-    has_header: bool
-    names: tuple[str, ...]
-    sample: list[list[str]]
+    delimiter: str  # of cells; a single blank stands for any run of blanks and tabs
+    skip: int  # comment and empty lines at the top
+    has_header: bool  # whether the first line after those names the columns
+    names: tuple[str, ...]  # of the columns; row, col, value, time without a header
+    sample: list[list[str]]  # cells of the first data lines
 
     @property
     def quote(self) -> str:
@@ -59,12 +43,8 @@ class TableFormat:
 def sniff(file: DataFile, asked: Iterable[str | None], needs_value: bool) -> TableFormat:
     """Detect the format from the beginning of a UTF-8 file.
 
-    Parameters
-    ----------
-    asked : iterable of str or None
-        Column names that the caller expects: a first line with one of them is a header.
-    needs_value : bool
-        Whether a table without a column of values is an error.
+    A first line with one of the names that are `asked` for is a header. With `needs_value`, a table without a column of
+    values is an error.
     """
     lines = _first_lines(file.path)
     skip = next((at for at, line in enumerate(lines) if not COMMENT.match(line)), len(lines))
@@ -96,29 +76,20 @@ def sniff(file: DataFile, asked: Iterable[str | None], needs_value: bool) -> Tab
 def records(path: Path, fmt: TableFormat) -> Iterator[tuple[int, list[str]]]:
     """Yield line number (from 1) and cells of each nonempty data line."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        lines = _CountedLines(file)
-        for _ in islice(lines, fmt.skip):
-            pass
-        is_header = fmt.has_header
-        start = lines.count + 1
-        for cells in split(lines, fmt.delimiter):
+        count = fmt.skip
+
+        def counted() -> Iterator[str]:  # a quoted cell may span several lines
+            nonlocal count
+            for line in islice(file, fmt.skip, None):
+                count += 1
+                yield line
+
+        is_header, start = fmt.has_header, count + 1
+        for cells in split(counted(), fmt.delimiter):
             if cells and not is_header:
                 yield start, cells
             is_header = is_header and not cells
-            start = lines.count + 1
-
-
-class _CountedLines(Iterator[str]):
-    """Iterator over lines that counts them: a quoted cell may span several."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = iter(lines)
-        self.count = 0
-
-    def __next__(self) -> str:
-        line = next(self.lines)
-        self.count += 1
-        return line
+            start = count + 1
 
 
 def split(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
@@ -210,7 +181,6 @@ def _agreement(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
 
 
 def _is_header(cells: Sequence[Sequence[str]], asked: set[str]) -> bool:
-    """Return whether the first line is a header."""
     first = cells[0]
     if asked & set(first) or recognised(first):
         return True

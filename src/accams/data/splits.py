@@ -5,8 +5,6 @@ Every split distributes the *stored* entries and keeps shape and ids. Blanks tha
 and for implicit feedback.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,12 +14,13 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 
 Positions = NDArray[np.int64]
+Times = NDArray[np.generic]
 Seed = int | np.random.Generator | None
 MANY = 20_000_000  # entries from which a full permutation would take too much memory
 
 
 def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -> tuple[Observations, Observations]:
-    """Split off a random share of the entries.
+    """Split off a random share of the entries, those at the positions of `permutation_test_positions` in row order.
 
     Parameters
     ----------
@@ -33,10 +32,6 @@ def random_split(obs: Observations, test: float = 0.1, random_state: Seed = 0) -
     Returns
     -------
     train, test : Observations
-
-    Notes
-    -----
-    The held-out positions, in row order, are those of `permutation_test_positions`.
 
     Examples
     --------
@@ -78,11 +73,6 @@ def some_positions(n: int, size: int, random_state: Seed = 0) -> Positions:
     """Draw `size` of `n` positions at random without replacement, in ascending order.
 
     They are the first of a permutation, or drawn without one for large `n`, to save memory.
-
-    Examples
-    --------
-    >>> some_positions(20, 3).tolist(), len(some_positions(10_000_000_000, 3))
-    ([4, 6, 19], 3)
     """
     rng = np.random.default_rng(random_state)
     if n <= MANY:
@@ -246,9 +236,7 @@ def _permutation(n: int, random_state: Seed) -> Positions:
     return np.random.default_rng(random_state).permutation(n).astype(np.int64, copy=False)
 
 
-def _ranks(
-    obs: Observations, random_state: Seed, times: NDArray[np.generic] | None = None
-) -> tuple[Positions, Positions]:
+def _ranks(obs: Observations, random_state: Seed, times: Times | None = None) -> tuple[Positions, Positions]:
     """Return the rank of each entry among those of its user, at random or by time, and their number."""
     counts = np.diff(obs.row_starts)
     users = np.repeat(np.arange(obs.shape[0]), counts)
@@ -259,8 +247,7 @@ def _ranks(
     return rank, np.repeat(counts, counts)
 
 
-def _times(obs: Observations, caller: str) -> NDArray[np.generic]:
-    """Return the times in a type that sorts."""
+def _times(obs: Observations, caller: str) -> Times:
     if obs.times is None:
         raise InputError(
             f"{caller} needs the time of each entry; pass time='...' to Observations.from_frame or from_file"

@@ -1,26 +1,13 @@
 """Stores: observations in row and column order as files in a folder, possibly larger than memory.
 
-Layout (format 1): the manifest ``store.json`` describes the store and holds length and checksum of every other file.
-These are plain ``.npy`` files:
-
-========================  ==============================================================================
-``row_starts``, ``cols``  row i has the columns ``cols[row_starts[i]:row_starts[i + 1]]``, ascending
-``values``                of the same entries; ``weights`` and ``times`` likewise (optional)
-``col_starts``, ``rows``  column j has the rows ``rows[col_starts[j]:col_starts[j + 1]]``, ascending
-``col_values``            of the same entries; ``col_weights`` likewise
-``row_ids``, ``col_ids``  integers; or ``row_id_text`` (UTF-8) with ``row_id_ends``, the end of each id in it
-========================  ==============================================================================
-
-A store is written to ``<name>.partial`` and renamed when it is complete.
+A manifest and plain ``.npy`` files; docs/internals/files.md describes the layout.
 """
-
-from __future__ import annotations
 
 import json
 import mmap
 import shutil
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -29,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.build import index_type, to_column_order
 from accams.data.ids import Index, LazyIndex, example
-from accams.data.transpose import to_column_order
 from accams.errors import InputError, MissingDataError
+from accams.threads import ranges_of
 
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
 BY_ROW = "row_starts", "cols", "values", "weights"
@@ -39,6 +27,7 @@ BY_COL = "col_starts", "rows", "col_values", "col_weights"
 HEADER = 128  # bytes of the .npy header; fixed, so that it can be rewritten once the length is known
 BLOCK = 1 << 24  # bytes read at a time
 PIECE = 1 << 22  # entries summed at a time
+Arrays = dict[str, NDArray[Any]]
 
 
 class Column:
@@ -51,7 +40,6 @@ class Column:
         self._file.write(bytes(HEADER))
 
     def append(self, values: NDArray[Any]) -> None:
-        """Append values."""
         data = np.ascontiguousarray(values, self.kind)
         content = data.view(np.uint8).data  # datetime64 does not export a buffer
         self._file.write(content)
@@ -216,7 +204,7 @@ def manifest(path: Path) -> dict[str, Any]:
     return meta
 
 
-def mapped(path: Path, manifest: dict[str, Any]) -> dict[str, NDArray[Any]]:
+def mapped(path: Path, manifest: dict[str, Any]) -> Arrays:
     """Map all arrays of a store."""
     return {name: _mapped(path, name, entry) for name, entry in manifest["files"].items()}
 
@@ -232,7 +220,7 @@ def _mapped(path: Path, name: str, entry: dict[str, Any]) -> NDArray[Any]:
     return np.memmap(file, kind, "r", HEADER, (size,))
 
 
-def index(arrays: dict[str, NDArray[Any]], side: str, size: int) -> Index:
+def index(arrays: Arrays, side: str, size: int) -> Index:
     """Return the ids of one axis; text is read on first use."""
     if f"{side}_ids" in arrays:
         return Index(np.asarray(arrays[f"{side}_ids"]))
@@ -243,9 +231,7 @@ def index(arrays: dict[str, NDArray[Any]], side: str, size: int) -> Index:
 
 def _texts(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
     content, edges = text.tobytes(), [0, *ends.tolist()]
-    ids = np.empty(len(ends), object)
-    ids[:] = [content[a:b].decode() for a, b in pairwise(edges)]
-    return ids
+    return np.fromiter((content[a:b].decode() for a, b in pairwise(edges)), dtype=object, count=len(ends))
 
 
 def _checksum(file: Path) -> int:
@@ -258,6 +244,79 @@ def _checksum(file: Path) -> int:
 
 
 def _header(kind: np.dtype[Any], size: int) -> bytes:
-    """Return the header of an .npy file with one vector."""
     text = f"{{'descr': {kind.str!r}, 'fortran_order': False, 'shape': ({size},), }}"
     return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
+
+
+def by_column(
+    folder: Path, shape: tuple[int, int], block: int, progress: Callable[[float], None] = lambda share: None
+) -> dict[str, dict[str, Any]]:
+    """Write ``col_starts``, ``rows``, ``col_values`` and ``col_weights`` (if weighted); return the manifest entries.
+
+    About `block` entries are in memory at a time.
+    """
+    m, n = shape
+    files = {name: folder / f"{name}.npy" for name in ("cols", "values", "weights")}
+    by_row = {name: np.load(file, mmap_mode="r") for name, file in files.items() if file.is_file()}
+    starts = np.load(folder / "row_starts.npy")
+    counts = np.zeros(n, np.int64)
+    for p in range(0, len(by_row["cols"]), block):
+        counts += np.bincount(by_row["cols"][p : p + block], minlength=n)
+    col_starts = np.concatenate([[0], np.cumsum(counts)])
+    edges = [0, *(end for _, end in ranges_of(col_starts, block))]
+    buckets = _Buckets(folder, edges, {**by_row, "rows": np.zeros(0, index_type(m))})
+    for lo, hi in ranges_of(starts, block):
+        buckets.distribute(lo, hi, starts, by_row)
+        progress(0.5 * starts[hi] / starts[-1])
+    names = {"rows": "rows", "values": "col_values", "weights": "col_weights"}
+    columns = {x: Column(folder / f"{names[x]}.npy", kind) for x, kind in buckets.kinds.items() if x in names}
+    for bucket in range(len(edges) - 1):
+        for name, values in buckets.sorted(bucket).items():
+            columns[name].append(values)
+        progress(0.5 + 0.5 * (bucket + 1) / (len(edges) - 1))
+    written = {names[name]: column.close() for name, column in columns.items()}
+    return {**written, "col_starts": write(folder / "col_starts.npy", col_starts)}
+
+
+class _Buckets:
+    """Entries by range of columns, each range in files of its own, in order of arrival."""
+
+    def __init__(self, folder: Path, edges: list[int], like: Arrays) -> None:
+        self.folder, self.kinds, self.edges = folder, {name: array.dtype for name, array in like.items()}, edges
+        self._bucket_of = np.repeat(np.arange(len(edges) - 1), np.diff(edges)).astype(np.uint32)
+        for name in self.kinds:
+            for bucket in range(len(edges) - 1):
+                self._path(name, bucket).write_bytes(b"")
+
+    def distribute(self, lo: int, hi: int, starts: NDArray[np.int64], by_row: Arrays) -> None:
+        """Append the entries of rows [lo, hi) to their buckets."""
+        block = {name: np.asarray(array[starts[lo] : starts[hi]]) for name, array in by_row.items()}
+        block["rows"] = np.repeat(np.arange(lo, hi), np.diff(starts[lo : hi + 1])).astype(self.kinds["rows"])
+        order, ends = _stable(self._bucket_of[block["cols"]], len(self.edges) - 1)
+        for name, values in block.items():
+            for bucket, part in enumerate(np.split(values[order], ends[:-1])):
+                with self._path(name, bucket).open("ab") as file:  # not kept open: there may be thousands
+                    file.write(np.ascontiguousarray(part).view(np.uint8).data)
+
+    def sorted(self, bucket: int) -> Arrays:
+        """Return the entries of a bucket sorted by column, and remove its files."""
+        arrays = {name: np.fromfile(self._path(name, bucket), kind) for name, kind in self.kinds.items()}
+        for name in arrays:
+            self._path(name, bucket).unlink()
+        first, last = self.edges[bucket], self.edges[bucket + 1]
+        order, _ = _stable(arrays.pop("cols").astype(np.int64) - first, last - first)
+        return {name: values[order] for name, values in arrays.items()}
+
+    def _path(self, name: str, bucket: int) -> Path:
+        return self.folder / f"bucket-{bucket}-{name}.bin"
+
+
+def _stable(keys: NDArray[Any], size: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the stable order by keys below `size`, and the end of each key in it."""
+    from accams.kernels import order as kernels
+
+    ends = np.cumsum(np.bincount(keys, minlength=size))
+    order = np.empty(len(keys), np.uint32)
+    slots = np.concatenate([[0], ends[:-1]])
+    kernels.stable_order(keys, np.arange(len(keys), dtype=np.uint32), slots, order)
+    return order, ends

@@ -1,7 +1,5 @@
 """Read titles of ids from a table such as MovieLens' movies.csv."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

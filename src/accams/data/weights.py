@@ -1,7 +1,5 @@
 """Weights as integer multiples of a power-of-two step, so that weighted sums are exact."""
 
-from __future__ import annotations
-
 from math import frexp
 from typing import Any
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data import transpose
+from accams.data import build
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.grid import Grid
@@ -57,7 +57,7 @@ def packed(shifts: list[Shift], labels: Labels) -> tuple[Any, ...]:
 
 def both_orders(obs: Observations, by_row: NDArray[np.int32], threads: Threads) -> list[NDArray[np.int32]]:
     """Return one number per observation in row order and in column order."""
-    return [by_row, transpose.to_column_order(obs.row_starts, obs.cols, obs.shape[1], by_row, threads)]
+    return [by_row, build.to_column_order(obs.row_starts, obs.cols, obs.shape[1], by_row, threads)]
 
 
 def memory_orders(obs: Observations, grid: Grid, threads: Threads) -> list[MemoryOrder]:

@@ -24,8 +24,8 @@ from accams.fit.gibbs import Chain
 from accams.fit.run import Run, Sweep
 from accams.fit.running import MeanBlock, Running
 from accams.model import container
-from accams.model import draws as draw_tensors
 from accams.model.container import Tensors
+from accams.model.posterior import pack_draws, unpack_draws
 
 FORMAT = 2
 KIND = "checkpoint"
@@ -40,7 +40,7 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
     chains = [_pack_chain(chain, tensors) for chain in run.chains.chains]
     running = {name: _pack_running(name, means, tensors) for name, means in _running(run).items() if means is not None}
     kept = [draw for draws in run.keeper.draws for draw in draws]
-    draws, parts = draw_tensors.pack(kept, coding="packed")  # larger than entropy coding, but fast
+    draws, parts = pack_draws(kept, coding="packed")  # larger than entropy coding, but fast
     tensors.update(parts)
     for name, values in run.traces.items():
         tensors[f"trace.{name}"] = np.stack(values)
@@ -118,7 +118,7 @@ def fingerprint(observations: Observations) -> str:
 def _restore_draws(run: Run, header: dict[str, Any], tensors: Tensors) -> None:
     observations, n = run.chains.engine.observations, len(run.chains)
     unseen = observations.empty(0), observations.empty(1)
-    kept = draw_tensors.unpack(header["kept"], tensors, observations.shape, unseen)
+    kept = unpack_draws(header["kept"], tensors, observations.shape, unseen)
     if any((draw.row_noise is None) != (run.chains.chains[0].hyper.row_noise is None) for draw in kept):
         raise ValueError("the row noise of its draws is missing")
     run.keeper.draws = [kept[p : p + n] for p in range(0, len(kept), n)]

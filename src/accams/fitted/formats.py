@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from accams.model.container import Tensors
-from accams.model.writing import EFFECTS
+from accams.model.packing import EFFECTS
 from accams.settings.bayesian import present_names
 from accams.settings.encoding import decoded
 

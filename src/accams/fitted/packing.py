@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from accams.fitted.history import pack_history, unpack_history
 from accams.fitted.parts import FitInfo, Parts
-from accams.model import draws, file, idcoding, interactions, spread
-from accams.model.coding import decode_ints, encode_ints
+from accams.model import file, interactions, spread
+from accams.model.coding import decode_ints, encode_ints, pack_ids, unpack_ids
 from accams.model.container import Tensors
-from accams.model.posterior import Posterior
+from accams.model.posterior import Posterior, pack_draws, unpack_draws
 from accams.model.stencils import StencilSum
 from accams.settings.encoding import decoded, encoded
 from accams.use.evaluation import Evaluation
@@ -112,7 +112,7 @@ def _values(model: Parts) -> dict[str, Any]:
 def _pack_ids(model: Parts) -> Packed:
     fields, tensors = dict[str, Any](), Tensors()
     for name, index in zip(("row", "col"), model.indices, strict=True):
-        fields[name], part = idcoding.pack_ids(index)
+        fields[name], part = pack_ids(index)
         if part is not None:
             tensors[name] = part
     return fields, tensors
@@ -120,17 +120,17 @@ def _pack_ids(model: Parts) -> Packed:
 
 def _unpack_ids(fields: dict[str, Any] | None, tensors: Tensors, shape: tuple[int, int]) -> list[Any]:
     kinds = fields or {"row": "positions", "col": "positions"}
-    return [idcoding.unpack_ids(kinds[x], tensors.get(x), size) for x, size in zip(("row", "col"), shape, strict=True)]
+    return [unpack_ids(kinds[x], tensors.get(x), size) for x, size in zip(("row", "col"), shape, strict=True)]
 
 
 def _pack_posterior(posterior: Posterior, coding: str, templates: str | float) -> Packed:
-    fields, tensors = draws.pack(posterior.draws, coding, templates)
+    fields, tensors = pack_draws(posterior.draws, coding, templates)
     traces = {f"trace.{name}": x for name, x in posterior.traces.items()}
     return {"noise": posterior.noise, **fields}, {**tensors, "probes": posterior.probes, **traces}
 
 
 def _unpack_posterior(fields: dict[str, Any], tensors: Tensors, one: StencilSum) -> Posterior:
-    kept = draws.unpack(fields, tensors, one.shape, (one.unseen_rows, one.unseen_cols))
+    kept = unpack_draws(fields, tensors, one.shape, (one.unseen_rows, one.unseen_cols))
     if not kept:
         raise ValueError("it has no draws")
     traces = {name.removeprefix("trace."): x for name, x in tensors.items() if name.startswith("trace.")}

@@ -1,10 +1,8 @@
 """A stencil sum laid out for prediction: all labels of a row side by side, all templates in one array."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,18 +21,10 @@ Stacked = Sequence[Labels] | NDArray[np.uint8]  # one vector per stencil, or an 
 class Codes:
     """Labels and templates of a stencil sum, with an average row and column added to each template.
 
-    The averages predict rows and columns without observations, and position -1.
-
-    Attributes
-    ----------
-    rows, cols : arrays (m + 1, s) and (n + 1, s)
-        The labels of each row (column) in all stencils, contiguous, so that a prediction reads two runs of memory.
-        Label k is the average; the last line, which position -1 addresses, holds averages only.
-    flat, starts, widths : arrays
-        Template s begins at flat[starts[s]] and has rows of widths[s] numbers.
-    row_effects, col_effects : arrays (m + 1,) and (n + 1,), or None
-        Zero for rows (columns) without observations.
-    offset : float
+    The averages predict rows and columns without observations, and position -1. `rows` (m + 1, s) and `cols` (n + 1, s)
+    hold the labels of each row (column) in all stencils, contiguous, so that a prediction reads two runs of memory;
+    label k is the average, and the last line, which position -1 addresses, holds averages only. Template s begins at
+    flat[starts[s]] and has rows of widths[s] numbers. Effects are zero for rows (columns) without observations.
     """
 
     rows: Labels
@@ -51,11 +41,11 @@ class Codes:
         cls, templates: Sequence[NDArray[np.floating]], labels: tuple[Stacked, Stacked],
         shape: tuple[int, int], unseen: tuple[Positions, Positions],
         effects: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None], offset: float,
-    ) -> Codes:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Lay out one template and two label vectors per stencil; `unseen` are positions without observations."""
         widest = max((max(T.shape) for T in templates), default=1)
         (rows, row_sizes), (cols, col_sizes) = (
-            _padded_codes(labels[axis], shape[axis], unseen[axis], [T.shape[axis] for T in templates], widest)
+            _coded(labels[axis], shape[axis], unseen[axis], [T.shape[axis] for T in templates], widest)
             for axis in (0, 1)
         )
         padded = [_with_averages(T, row_sizes[p], col_sizes[p]) for p, T in enumerate(templates)]
@@ -65,7 +55,7 @@ class Codes:
         row_effects, col_effects = (_padded_effects(effects[axis], unseen[axis]) for axis in (0, 1))
         return cls(rows, cols, flat, starts, widths, row_effects, col_effects, offset)
 
-    def compact(self) -> Codes:
+    def compact(self) -> Self:
         """Return a copy with templates in single precision."""
         return replace(self, flat=self.flat.astype(np.float32))
 
@@ -99,7 +89,6 @@ class Codes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
         parts = self.rows, self.cols, self.flat, self.row_effects, self.col_effects
         return sum(part.nbytes for part in parts if part is not None)
 
@@ -131,9 +120,7 @@ def position_pairs(rows: ArrayLike, cols: ArrayLike, shape: tuple[int, int]) -> 
     return i, j
 
 
-def _padded_codes(
-    labels: Stacked, size: int, unseen: Positions, ks: Sequence[int], widest: int
-) -> tuple[Labels, Positions]:
+def _coded(labels: Stacked, size: int, unseen: Positions, ks: Sequence[int], widest: int) -> tuple[Labels, Positions]:
     """Return the labels of each position and of -1, and how many positions with observations have each label.
 
     Label k is the average.
@@ -184,3 +171,62 @@ def _padded_effects(effects: NDArray[np.float32] | None, unseen: Positions) -> N
     out = np.append(effects, np.float32(0.0))
     out[unseen] = 0.0
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class Stencil:
+    """S[i, j] = template[row_labels[i], col_labels[j]].
+
+    `step` is a number of which all entries of the template are integer multiples, if there is one.
+    """
+
+    template: NDArray[np.float32]
+    row_labels: Labels
+    col_labels: Labels
+    step: float | None = None
+
+    def __post_init__(self) -> None:
+        template = np.asarray(self.template, dtype=np.float32)
+        if template.ndim != 2 or template.size == 0:
+            raise InputError(f"a template is a matrix of at least one block, not an array of shape {template.shape}")
+        object.__setattr__(self, "template", template)
+        if self.step is not None:
+            step = float(np.float32(self.step))
+            object.__setattr__(self, "step", step)
+            if not (0.0 < step < np.inf and np.array_equal(times(whole_steps(template, step), step), template)):
+                raise InputError(f"the template's entries are not integer multiples of {step}")
+        for name, k in (("row_labels", template.shape[0]), ("col_labels", template.shape[1])):
+            labels = np.asarray(getattr(self, name))
+            if labels.ndim != 1 or labels.dtype.kind not in "iu":
+                raise InputError(f"{name} must be a vector of integers")
+            if labels.size and not (int(labels.min()) >= 0 and int(labels.max()) < k):
+                raise InputError(f"{name} must lie between 0 and {k - 1}, the template's size less one")
+            object.__setattr__(self, name, labels.astype(label_type(k), copy=False))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix, not of the template."""
+        return len(self.row_labels), len(self.col_labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumFields:
+    """The fields of a `StencilSum`, which documents them."""
+
+    shape: tuple[int, int]
+    offset: float = 0.0
+    stencils: Sequence[Stencil] = ()
+    unseen_rows: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    unseen_cols: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_effects: NDArray[np.float32] | None = None
+    col_effects: NDArray[np.float32] | None = None
+
+
+def whole_steps(template: NDArray[np.floating], step: float) -> NDArray[np.int64]:
+    """Return the nearest integer multiples of `step`."""
+    return np.rint(template / np.float64(step)).astype(np.int64)
+
+
+def times(multiples: NDArray[np.int64], step: float) -> NDArray[np.float32]:
+    """Return integer multiples of `step` as numbers: the only place where they are multiplied, so that all agree."""
+    return (multiples * np.float64(step)).astype(np.float32)

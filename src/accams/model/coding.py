@@ -1,12 +1,10 @@
-"""Compress labels and integers: entropy coding and bit packing.
+"""Compress labels, integers, numbers on a grid and ids: entropy coding, bit packing and compressed text.
 
-Each stencil's labels have a model of their own: static frequencies, stored with them. Integers of any size are split
-into their length in bits, which is entropy-coded, and the bits below the leading one, which are close to random and
-stored as they are.
+Each stencil's labels have static frequencies of their own, stored with them. Integers are split into their length in
+bits, which is entropy-coded, and the bits below the leading one, which are close to random and stored as they are.
 """
 
-from __future__ import annotations
-
+import json
 from collections.abc import Sequence
 from struct import Struct
 from typing import Any
@@ -14,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.ids import Index
+from accams.errors import InputError
 from accams.model.codes import label_type
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+Sizes = Sequence[int]
 PRECISIONS = (8, 10, 12, 14)  # bits of a frequency; each array of labels uses the one that gives the fewest bytes
 MOST_LABELS = 1 << PRECISIONS[-1]  # each label in use needs a frequency of at least 1
 # Zeros take no bits, so a small damaged file could ask for any amount of memory. At most this many integers are decoded
@@ -27,6 +28,14 @@ MOST_PER_BYTE = 64
 LONGEST = 64  # bits of an integer
 WORD = np.dtype("<u2")
 HEAD = Struct("<BBI")  # of coded integers: precision, number of frequencies, bytes of the coded lengths
+# A small damaged file could ask for any amount of memory: labels may take this many bytes, or this many per stored one.
+MOST_BYTES = 1 << 27
+MOST_TIMES = 1000
+DIGITS = 24  # bits of a float32's mantissa
+WIDEST = 62  # bits of a stored integer, so that it fits into an int64
+LARGEST = 200  # absolute value of an exponent; those of float32, subnormal numbers included, are smaller
+RANGE = "its template entries are out of range"
+LEVEL = 19  # of the compression of ids: slow to write, quick to read
 CUT = "its labels or numbers are cut short or damaged"
 
 
@@ -47,19 +56,12 @@ def frequencies(counts: Ints, precision: int) -> Ints:
 def label_model(labels: NDArray[Any], k: int) -> tuple[int, Ints]:
     """Return the precision and frequencies that minimise the bits of these labels and of the frequencies."""
     counts = np.bincount(labels, minlength=k).astype(np.int64)
-    best: tuple[float, int, Ints] | None = None
-    for precision in PRECISIONS:
-        if 1 << precision < max(int((counts > 0).sum()), 2):
-            continue
-        freq = frequencies(counts, precision)
-        bits = _coded_bits(counts, precision, freq)
-        if best is None or bits < best[0]:
-            best = bits, precision, freq
-    assert best is not None
-    return best[1], best[2]
+    used = max(int((counts > 0).sum()), 2)
+    models = [(precision, frequencies(counts, precision)) for precision in PRECISIONS if 1 << precision >= used]
+    return min(models, key=lambda model: _coded_bits(counts, *model))
 
 
-def encode_labels(labels: Sequence[NDArray[Any]], k: Sequence[int]) -> tuple[Bytes, Bytes]:
+def encode_labels(labels: Sequence[NDArray[Any]], k: Sizes) -> tuple[Bytes, Bytes]:
     """Encode the labels of several stencils as one stream; return it and the coded models.
 
     A precision of 0 with zero frequencies marks labels that are coded as equally frequent.
@@ -72,7 +74,7 @@ def encode_labels(labels: Sequence[NDArray[Any]], k: Sequence[int]) -> tuple[Byt
     return stream, encode_ints(_joined([precision, freq], np.int64))
 
 
-def decode_labels(stream: Bytes, models: Bytes, lengths: Sequence[int], k: Sequence[int]) -> list[NDArray[Any]]:
+def decode_labels(stream: Bytes, models: Bytes, lengths: Sizes, k: Sizes) -> list[NDArray[Any]]:
     """Decode what `encode_labels` returned; each label is below its k."""
     numbers = decode_ints(models, len(k) + sum(k))
     freq, precision = _filled_in(numbers[len(k) :], numbers[: len(k)], k)
@@ -94,7 +96,7 @@ def _coded_bits(counts: Ints, precision: int, freq: Ints) -> float:
     return float(counts[used] @ (precision - np.log2(freq[used]))) + model_bits
 
 
-def _filled_in(freq: Ints, precision: Ints, k: Sequence[int]) -> tuple[Ints, Ints]:
+def _filled_in(freq: Ints, precision: Ints, k: Sizes) -> tuple[Ints, Ints]:
     """Return frequencies and precisions with those of equally frequent labels filled in."""
     freq, precision = freq.copy(), precision.copy()
     ends = _ends(k)
@@ -146,14 +148,14 @@ def decode_ints(data: Bytes, size: int) -> Ints:
     return np.asarray((zigzag >> np.uint64(1)).view(np.int64) ^ -(zigzag & np.uint64(1)).view(np.int64))
 
 
-def bit_lengths(numbers: NDArray[np.uint64]) -> Ints:
-    """Return the number of bits of each integer without leading zeros.
+def check_unfolding(size: int, stored: int) -> None:
+    """Raise ValueError for `size` bytes from far too few stored ones: only a file made to exhaust memory has that."""
+    if size > max(MOST_BYTES, MOST_TIMES * stored):
+        raise ValueError(f"{size:,} bytes cannot come from {stored:,}")
 
-    Examples
-    --------
-    >>> bit_lengths(np.array([0, 1, 2, 255, 2**63], np.uint64))
-    array([ 0,  1,  2,  8, 64])
-    """
+
+def bit_lengths(numbers: NDArray[np.uint64]) -> Ints:
+    """Return the number of bits of each integer without leading zeros."""
     out, left = np.zeros(numbers.shape, np.int64), numbers.copy()
     for step in (32, 16, 8, 4, 2, 1):
         long = left >= np.uint64(1) << np.uint64(step)
@@ -182,9 +184,7 @@ def unpack_bits(data: Bytes, widths: Ints) -> NDArray[np.uint64]:
     return out
 
 
-def _encode(
-    symbols: NDArray[np.uint16], lengths: Sequence[int], k: Sequence[int], freq: Ints, precision: Ints
-) -> Bytes:
+def _encode(symbols: NDArray[np.uint16], lengths: Sizes, k: Sizes, freq: Ints, precision: Ints) -> Bytes:
     from accams.kernels.coding import ans_encode
 
     words = np.zeros(len(symbols) + 2, np.uint16)  # at most one a symbol, and the final state
@@ -192,9 +192,7 @@ def _encode(
     return words[len(words) - used :].astype(WORD, copy=False).view(np.uint8)
 
 
-def _decode(
-    stream: Bytes, lengths: Sequence[int], k: Sequence[int], freq: Ints, precision: Ints, dtype: type[Any]
-) -> NDArray[Any]:
+def _decode(stream: Bytes, lengths: Sizes, k: Sizes, freq: Ints, precision: Ints, dtype: type[Any]) -> NDArray[Any]:
     from accams.kernels.coding import ans_decode
 
     first = np.r_[0, _ends(k)]
@@ -211,7 +209,7 @@ def _decode(
     return out
 
 
-def _ends(lengths: Sequence[int]) -> Ints:
+def _ends(lengths: Sizes) -> Ints:
     return np.cumsum(np.asarray(lengths, np.int64), dtype=np.int64)
 
 
@@ -221,3 +219,85 @@ def _words(data: Bytes) -> NDArray[np.uint16]:
 
 def _joined(arrays: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     return np.concatenate([np.zeros(0, dtype), *arrays]).astype(dtype, copy=False)
+
+
+def on_grids(floats: NDArray[np.float32], sizes: Sizes) -> dict[str, Bytes] | None:
+    """Encode groups of numbers as integers and one exponent per group; return None if a group does not fit."""
+    if not len(floats) or not np.isfinite(floats).all():
+        return None
+    fraction, exponent = np.frexp(floats.astype(np.float64))
+    digits = np.ldexp(fraction, DIGITS).astype(np.int64)
+    nonzero = digits != 0
+    # The exponent of each number's lowest set bit: the least of a group is its step. Zeros lie on any grid.
+    lowest = np.where(nonzero, exponent - DIGITS + _trailing_zeros(digits), LARGEST)
+    shared = np.minimum.reduceat(lowest, np.r_[0, np.cumsum(sizes)[:-1]])
+    shared = np.where(shared == LARGEST, 0, shared)
+    places = np.where(nonzero, exponent - np.repeat(shared, sizes), 0)
+    if int(places.max()) > WIDEST:
+        return None
+    mantissas = np.ldexp(fraction, places).astype(np.int64)
+    return {"mantissas": encode_ints(mantissas), "exponents": encode_ints(np.diff(shared, prepend=0))}
+
+
+def from_grids(mantissas: Bytes, exponents: Bytes, sizes: Sizes) -> NDArray[np.float32]:
+    """Decode what `on_grids` returned."""
+    integers = decode_ints(mantissas, sum(sizes))
+    shared = np.cumsum(decode_ints(exponents, len(sizes)), dtype=np.int64)
+    if ((shared < -LARGEST) | (shared > LARGEST)).any():
+        raise ValueError(RANGE)
+    with np.errstate(over="ignore"):
+        floats = np.ldexp(integers.astype(np.float64), np.repeat(shared, sizes)).astype(np.float32)
+    if not np.isfinite(floats).all():
+        raise ValueError(RANGE)
+    return np.asarray(floats)
+
+
+def _trailing_zeros(integers: Ints) -> Ints:
+    lowest = (integers & -integers).astype(np.float64)
+    return np.where(integers == 0, 0, np.frexp(lowest)[1] - 1).astype(np.int64)
+
+
+def pack_ids(index: Index) -> tuple[str, NDArray[np.uint8] | None]:
+    """Return the kind of coding and the tensor that holds the ids."""
+    if index.is_positional:
+        return "positions", None
+    if index.ids.dtype.kind == "i":
+        return "integers", encode_ints(np.diff(index.ids.astype(np.int64), prepend=0))
+    import zstandard
+
+    ids = index.ids.tolist()
+    if any(isinstance(x, (tuple, list, dict)) for x in ids):
+        raise InputError("ids that are tuples or lists cannot be saved: use strings or integers as ids")
+    try:
+        text = json.dumps(ids, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        raise InputError("ids that are not valid Unicode cannot be saved: use other strings as ids") from None
+    except (TypeError, ValueError):
+        what = f"ids of type {', '.join(sorted({type(x).__name__ for x in ids}))}"
+        raise InputError(f"{what} cannot be saved: use strings or integers as ids") from None
+    return "json", np.frombuffer(zstandard.ZstdCompressor(LEVEL).compress(text), dtype=np.uint8)
+
+
+def unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
+    """Undo `pack_ids` for `size` ids."""
+    if kind == "positions":
+        return Index(None, size)
+    if tensor is None:
+        raise ValueError("its ids are missing")
+    if kind == "integers":
+        return Index(np.cumsum(decode_ints(tensor, size), dtype=np.int64))
+    if kind != "json":
+        raise ValueError(f"its ids are of an unknown kind {kind!r}")
+    import zstandard
+
+    data = tensor.tobytes()
+    try:
+        check_unfolding(zstandard.frame_content_size(data), tensor.nbytes)
+        ids = json.loads(zstandard.ZstdDecompressor().decompress(data))
+    except (zstandard.ZstdError, RecursionError) as error:
+        raise ValueError(f"its ids are damaged: {error}") from None
+    if not isinstance(ids, list) or any(isinstance(x, (list, dict)) for x in ids):
+        raise ValueError("its ids are not a list of numbers and text")
+    if len(ids) != size:
+        raise ValueError("its ids do not fit its labels")
+    return Index(np.fromiter(ids, dtype=object, count=size))

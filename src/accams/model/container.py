@@ -1,17 +1,13 @@
 """The container of model files and checkpoints: safetensors with a header of our own and checksums over every byte.
 
-A safetensors file is eight bytes of length, that much JSON (names, types and offsets of the tensors, and strings of
-metadata), and the tensors without gaps. Ours has two strings: "accams", our header as JSON, which holds the checksum
-of each tensor, and "checksum", that of all bytes before the tensors, computed with zeros in its own place. Reading
-such a file executes nothing from it. Tensors are views of a memory map.
+docs/internals/files.md describes it. Reading such a file executes nothing from it. Tensors are views of a memory map.
 """
-
-from __future__ import annotations
 
 import json
 import mmap
 import os
 import tempfile
+from math import prod
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -83,20 +79,15 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
         if type(header["format"]) is not int or header["format"] < 1:
             raise ValueError("its format is not a positive integer")
         if header["format"] > newest:
+            version = " ".join(str(header["version"]).split())[:40]  # at most one short line
             raise ModelFileError(
-                f"{path} was written by accams {_plain(header['version'])}, which is newer than this one "
-                f"({__version__}): upgrade accams"
+                f"{path} was written by accams {version}, which is newer than this one ({__version__}): upgrade accams"
             )
         return header, _read_tensors(np.frombuffer(data, np.uint8)[begin:], table, header["checksums"])
     except ModelFileError:
         raise
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise damaged(path, kind, error) from None
-
-
-def _plain(text: Any) -> str:
-    """Return at most one short line of a text from a file."""
-    return " ".join(str(text).split())[:40]
 
 
 def damaged(path: str | Path, kind: str, error: Exception) -> ModelFileError:
@@ -126,9 +117,7 @@ def _read_tensors(data: NDArray[np.uint8], table: dict[str, Any], checksums: dic
     for name, entry in sorted(table.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = entry["data_offsets"]
         dtype, shape = np.dtype(TYPES[entry["dtype"]]), tuple(entry["shape"])
-        count = 1
-        for n in shape:  # in Python's integers: NumPy's could overflow to a size that fits
-            count *= int(n)
+        count = prod(map(int, shape))  # in Python's integers: NumPy's could overflow to a size that fits
         if begin != last or end > len(data) or min(shape, default=0) < 0 or end - begin != count * dtype.itemsize:
             raise ValueError(f"the offsets of tensor {name!r} do not fit its shape and the file")
         tensors[name] = data[begin:end].view(dtype).reshape(shape) if count else np.zeros(shape, dtype)

@@ -1,18 +1,15 @@
 """Read stencil sums: a part of a model file, or a file of their own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accams.model import container, packing
 from accams.model.coding import decode_ints
 from accams.model.container import Tensors
+from accams.model.packing import EFFECTS, FORMAT, KIND, pack_sum, save, to_bytes
 from accams.model.stencils import StencilSum
-from accams.model.writing import EFFECTS, FORMAT, KIND, pack_sum, save, to_bytes
 
 __all__ = ["FORMAT", "KIND", "pack_sum", "read", "save", "to_bytes", "unpack_sum"]
 
@@ -39,15 +36,10 @@ def checked_shape(shape: Any) -> tuple[int, int]:
 def unpack_sum(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> StencilSum:
     """Undo `pack_sum`."""
     stencils = packing.unpack(fields, tensors, shape)
-    rows, cols = _unseen(tensors, fields.get("unseen", (0, 0)), shape)
-    effects = (tensors.get(name) for name in EFFECTS)
-    return StencilSum(shape, float(fields["offset"]), stencils, rows, cols, *effects)
-
-
-def _unseen(tensors: Tensors, sizes: tuple[int, int], shape: tuple[int, int]) -> list[NDArray[np.int64]]:
+    sizes = fields.get("unseen", (0, 0))
     if not all(0 <= size <= most for size, most in zip(sizes, shape, strict=True)):
         raise ValueError("it has more rows or columns without data than it has in all")
-    if not sum(sizes):
-        return [np.zeros(0, np.int64)] * 2
-    differences = np.split(decode_ints(tensors["unseen"], sum(sizes)), [sizes[0]])
-    return [np.cumsum(x, dtype=np.int64) for x in differences]
+    steps = decode_ints(tensors["unseen"], sum(sizes)) if sum(sizes) else np.zeros(0, np.int64)
+    rows, cols = (np.cumsum(x, dtype=np.int64) for x in np.split(steps, [sizes[0]]))
+    effects = (tensors.get(name) for name in EFFECTS)
+    return StencilSum(shape, float(fields["offset"]), stencils, rows, cols, *effects)

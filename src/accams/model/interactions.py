@@ -1,9 +1,7 @@
 """Interactions: the observed columns of each row, coded in about a byte each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +25,7 @@ class Interactions:
     columns: NDArray[np.integer[Any]]
 
     @classmethod
-    def at(cls, rows: Positions, columns: Positions, n_rows: int) -> Interactions:
+    def at(cls, rows: Positions, columns: Positions, n_rows: int) -> Self:
         """Build from cells in any order; cells with row -1 or column -1 are left out."""
         inside = (rows >= 0) & (columns >= 0)
         order = np.argsort(rows[inside], kind="stable")
@@ -51,7 +49,7 @@ class Interactions:
         inner = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
         return starts, self.columns[np.repeat(self.starts[:-1][rows], counts) + inner].astype(np.int64)
 
-    def put(self, rows: Positions, size: int, begins: Positions, columns: Positions) -> Interactions:
+    def put(self, rows: Positions, size: int, begins: Positions, columns: Positions) -> "Interactions":
         """Return a copy of `size` rows in which `rows` have observed ``columns[begins[p]:begins[p + 1]]`` instead."""
         old = len(self.starts) - 1
         source = np.full(size, -1, np.int64)
@@ -63,7 +61,7 @@ class Interactions:
         new_starts, new_columns = joined.of(source)
         return Interactions(new_starts.astype(np.int64), new_columns.astype(self.columns.dtype))
 
-    def without(self, row: int) -> Interactions:
+    def without(self, row: int) -> "Interactions":
         """Return a copy without one row."""
         lo, hi = self.starts[row], self.starts[row + 1]
         starts = np.concatenate([self.starts[:row], self.starts[row + 1 :] - (hi - lo)])

@@ -1,47 +1,33 @@
 """Stencils as a few tensors: labels entropy-coded or packed, templates as floats or as integers."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.errors import InputError, ModelFileError
-from accams.model.codes import label_type
-from accams.model.coding import (
-    MOST_LABELS,
-    MOST_NUMBERS,
-    MOST_PER_BYTE,
-    Bytes,
-    Ints,
-    decode_ints,
-    decode_labels,
-    encode_ints,
-    encode_labels,
-    pack_bits,
-    unpack_bits,
-)
+from accams.model import coding as coder
+from accams.model import container
+from accams.model.codes import Stencil, SumFields, label_type, times, whole_steps
+from accams.model.coding import Bytes, Ints, check_unfolding, decode_labels, unpack_bits
 from accams.model.container import Tensors
-from accams.model.grids import from_grids, on_grids
-from accams.model.stencil import Stencil, times, whole_steps
 
+FORMAT = 1  # of a stencil sum alone
+KIND = "model"
+EFFECTS = ("row_effects", "col_effects")
+Templates = list[NDArray[np.float32]]
+Steps = list[float | None]
 CODINGS = ("auto", "entropy", "packed")
-# A small damaged file could ask for any amount of memory: labels may take this many bytes, or this many per stored one.
-MOST_BYTES = 1 << 27
-MOST_TIMES = 1000
 TENSOR = 64  # bytes of the header that one more tensor takes
 
 
 def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
     """Return header fields and tensors that hold these stencils.
 
-    Parameters
-    ----------
-    coding : {"auto", "entropy", "packed"}
-        Coding of labels. "packed" uses log2(k) bits per label, rounded up; such a file is opened without decoding
-        anything. "auto" takes the smaller one.
+    Labels are coded by entropy, or "packed" in log2(k) bits each, rounded up; such a file is opened without decoding
+    anything. "auto" takes the smaller one.
     """
     if coding not in CODINGS:
         raise InputError(f"coding must be one of {', '.join(CODINGS)}, not {coding!r}")
@@ -51,18 +37,18 @@ def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "aut
     sizes = [shape[0]] * len(stencils) + [shape[1]] * len(stencils)
     header: dict[str, Any] = {"stencils": len(stencils)}
     tensors = _pack_templates(stencils)
-    if coding != "packed" and max(k, default=1) <= MOST_LABELS:
-        tensors["labels"], tensors["models"] = encode_labels(labels, k)
+    if coding != "packed" and max(k, default=1) <= coder.MOST_LABELS:
+        tensors["labels"], tensors["models"] = coder.encode_labels(labels, k)
     packed = int(np.sum(_packed_bytes(bits, sizes)))
     if "labels" not in tensors or (coding == "auto" and packed < sum(tensors[x].nbytes for x in ("labels", "models"))):
         tensors.pop("models", None)
-        parts = [pack_bits(x, np.full(len(x), w, np.int64)) for x, w in zip(labels, bits, strict=True)]
+        parts = [coder.pack_bits(x, np.full(len(x), w, np.int64)) for x, w in zip(labels, bits, strict=True)]
         tensors["labels"] = np.concatenate([np.zeros(0, np.uint8), *parts])
     header["coded"] = "models" in tensors
     header["alike"] = len(stencils) > 1 and len(set(k_rows)) == len(set(k_cols)) == 1
-    tensors["sizes"] = encode_ints(np.array([k_rows[0], k_cols[0]] if header["alike"] else k, np.int64))
-    missing = len(stencils) * sum(shape) // MOST_TIMES + 1 - tensors["labels"].nbytes
-    if len(stencils) * sum(shape) > MOST_BYTES and missing > 0:
+    tensors["sizes"] = coder.encode_ints(np.array([k_rows[0], k_cols[0]] if header["alike"] else k, np.int64))
+    missing = len(stencils) * sum(shape) // coder.MOST_TIMES + 1 - tensors["labels"].nbytes
+    if len(stencils) * sum(shape) > coder.MOST_BYTES and missing > 0:
         tensors["padding"] = np.zeros(missing, np.uint8)  # else `check_unfolding` refuses it
     return header, tensors
 
@@ -88,25 +74,17 @@ def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> 
 def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
     """Return the row clusters of every stencil, then the column clusters."""
     if not header.get("alike", False):
-        return decode_ints(tensors["sizes"], 2 * n)
+        return coder.decode_ints(tensors["sizes"], 2 * n)
     stored = sum(tensors[x].nbytes for x in ("whole", "templates", "mantissas") if x in tensors)
-    if 2 * n > max(MOST_NUMBERS, MOST_PER_BYTE * stored):
+    if 2 * n > max(coder.MOST_NUMBERS, coder.MOST_PER_BYTE * stored):
         raise ValueError(f"{n:,} stencils cannot come from {stored:,} bytes")
-    return np.repeat(decode_ints(tensors["sizes"], 2), n)
-
-
-def check_unfolding(size: int, stored: int) -> None:
-    """Raise ValueError for `size` bytes from far too few stored ones: only a file made to exhaust memory has that."""
-    if size > max(MOST_BYTES, MOST_TIMES * stored):
-        raise ValueError(f"{size:,} bytes cannot come from {stored:,}")
+    return np.repeat(coder.decode_ints(tensors["sizes"], 2), n)
 
 
 class Packed(Sequence[Stencil]):
     """Stencils whose labels are packed bits of a file; each is unpacked on first access."""
 
-    def __init__(
-        self, data: Bytes, shape: tuple[int, int], templates: list[NDArray[np.float32]], steps: list[float | None]
-    ) -> None:
+    def __init__(self, data: Bytes, shape: tuple[int, int], templates: Templates, steps: Steps) -> None:
         self.data, self.shape, self.templates, self.steps = data, shape, templates, steps
         k = [T.shape[axis] for axis in (0, 1) for T in templates]
         self._widths = _packed_widths(k)
@@ -135,9 +113,6 @@ class Packed(Sequence[Stencil]):
                 raise ModelFileError(f"stencil {p} of a model file is damaged ({error})") from None
         return self._unpacked[p]
 
-    def __iter__(self) -> Iterator[Stencil]:
-        return (self[p] for p in range(len(self)))
-
     def _labels(self, axis: int, stencil: int) -> NDArray[Any]:
         p = axis * len(self) + stencil
         k, size = self.templates[stencil].shape[axis], self.shape[axis]
@@ -155,33 +130,30 @@ def _pack_templates(stencils: Sequence[Stencil]) -> Tensors:
     other = np.concatenate([np.zeros(0, np.float32), *(s.template.ravel() for s in stencils if s.step is None)])
     tensors: Tensors = {}
     if whole:
-        tensors["whole"] = encode_ints(np.concatenate(whole))
+        tensors["whole"] = coder.encode_ints(np.concatenate(whole))
         tensors["steps"] = np.array([s.step or 0.0 for s in stencils], np.float32)
     if other.size:
         with np.errstate(over="ignore"):
             half = other.astype(np.float16)
         tensors["templates"] = half if np.array_equal(half.astype(np.float32), other) else other
-        exact = on_grids(other, [s.template.size for s in stencils if s.step is None])
+        exact = coder.on_grids(other, [s.template.size for s in stencils if s.step is None])
         if exact is not None and sum(x.nbytes for x in exact.values()) < tensors["templates"].nbytes - TENSOR:
             tensors = {**tensors, **exact}
             del tensors["templates"]
     return tensors
 
 
-def _unpack_templates(
-    tensors: Tensors, k_rows: Ints, k_cols: Ints
-) -> tuple[list[NDArray[np.float32]], list[float | None]]:
-    if "steps" in tensors and not (np.isfinite(tensors["steps"]) & (tensors["steps"] >= 0)).all():
+def _unpack_templates(tensors: Tensors, k_rows: Ints, k_cols: Ints) -> tuple[Templates, Steps]:
+    stored = tensors.get("steps", np.zeros(len(k_rows), np.float32))
+    if not (np.isfinite(stored) & (stored >= 0)).all():
         raise ValueError("its steps are not finite numbers of 0 or more")
-    steps: list[float | None] = [None] * len(k_rows)
-    if "steps" in tensors:
-        steps = [float(x) or None for x in tensors["steps"]]
+    steps = [float(x) or None for x in stored]
     sizes = [int(a) * int(b) for a, b in zip(k_rows, k_cols, strict=True)]
-    needed = [sum(size for size, step in zip(sizes, steps, strict=True) if (step is None) == x) for x in (True, False)]
+    groups = [[size for size, step in zip(sizes, steps, strict=True) if (step is None) == x] for x in (True, False)]
+    needed = [sum(group) for group in groups]
     if "mantissas" in tensors:
         check_unfolding(needed[0], tensors["mantissas"].nbytes)
-        groups = [size for size, step in zip(sizes, steps, strict=True) if step is None]
-        floats = from_grids(tensors["mantissas"], tensors["exponents"], groups)
+        floats = coder.from_grids(tensors["mantissas"], tensors["exponents"], groups[0])
     else:
         floats = tensors.get("templates", np.zeros(0, np.float32))
     if floats.dtype.kind != "f" or floats.ndim != 1 or len(floats) != needed[0]:
@@ -189,8 +161,8 @@ def _unpack_templates(
     whole = np.zeros(0, np.int64)
     if needed[1]:
         check_unfolding(needed[1], tensors["whole"].nbytes)
-        whole = decode_ints(tensors["whole"], needed[1])
-    templates, at = list[NDArray[np.float32]](), [0, 0]
+        whole = coder.decode_ints(tensors["whole"], needed[1])
+    templates, at = Templates(), [0, 0]
     for size, step, a, b in zip(sizes, steps, k_rows, k_cols, strict=True):
         lo = at[step is not None]
         at[step is not None] += size
@@ -200,9 +172,35 @@ def _unpack_templates(
 
 
 def _packed_widths(k: Sequence[int]) -> list[int]:
-    """Return the bits of a label below each k."""
     return [int(size - 1).bit_length() for size in k]
 
 
 def _packed_bytes(widths: Sequence[int], sizes: Sequence[int]) -> list[int]:
     return [-(-w * size // 8) for w, size in zip(widths, sizes, strict=True)]
+
+
+def save(path: str | Path, model: SumFields, coding: str = "auto") -> None:
+    """Write a stencil sum to a file of its own, atomically."""
+    container.write_atomically(Path(path), to_bytes(model, coding))
+
+
+def to_bytes(model: SumFields, coding: str = "auto") -> bytes:
+    """Return the file that `save` writes."""
+    return container.to_bytes(*contents(model, coding))
+
+
+def contents(model: SumFields, coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
+    """Return the header and tensors of the file that `save` writes."""
+    fields, tensors = pack_sum(model, coding)
+    return {"kind": KIND, "format": FORMAT, "shape": model.shape, **fields}, tensors
+
+
+def pack_sum(model: SumFields, coding: str) -> tuple[dict[str, Any], Tensors]:
+    """Return header fields and tensors that hold a stencil sum."""
+    fields, tensors = pack(model.stencils, model.shape, coding)
+    unseen = model.unseen_rows, model.unseen_cols
+    if any(map(len, unseen)):
+        fields["unseen"] = [len(x) for x in unseen]
+        tensors["unseen"] = coder.encode_ints(np.concatenate([np.diff(x, prepend=0) for x in unseen]))
+    tensors.update({name: getattr(model, name) for name in EFFECTS if getattr(model, name) is not None})
+    return {"offset": model.offset, **fields}, tensors

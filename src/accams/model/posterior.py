@@ -1,40 +1,38 @@
 """Posterior: many draws of the model in compact form, their mean, spread and mixing."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from accams.errors import InputError
+from accams.model import packing
 from accams.model.codes import Codes, position_pairs
+from accams.model.container import Tensors
+from accams.model.packing import EFFECTS
 from accams.model.stencils import Stencil, StencilSum
 
 BATCH = 1 << 16  # pairs at a time
 FEWEST = 4  # sweeps that say something about mixing
+OTHERS = ("row_noise", "row_shares")
+CUT = "its draws are cut short"
+Unseen = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
     """One kept state of one chain.
 
-    Attributes
-    ----------
-    chain, sweep : int
-    made : Codes or Future
-        Labels (one byte each) and templates, or a pending Future: `codes` waits for it.
-    row_shares : array or None
-        Probabilities of each row's labels in 255ths, used in place of the labels (Rao-Blackwell).
-    row_noise : array or None
-        Each row's noise variance relative to the overall one, where rows have separate noise.
+    `made` are its labels (one byte each) and templates, or a pending Future: `codes` waits for it. `row_shares` are
+    probabilities of each row's labels in 255ths, used in place of the labels (Rao-Blackwell); `row_noise` is each row's
+    noise variance relative to the overall one, where rows have separate noise.
     """
 
     chain: int
@@ -44,16 +42,15 @@ class Draw:
     row_noise: NDArray[np.float32] | None = None
 
     @classmethod
-    def of(cls, chain: int, sweep: int, stencils: StencilSum, row_shares: Any = None, row_noise: Any = None) -> Draw:
+    def of(cls, chain: int, sweep: int, stencils: StencilSum, row_shares: Any = None, row_noise: Any = None) -> Self:
         """Return a draw that holds this sum."""
         return cls(chain, sweep, stencils.codes.compact(), row_shares, row_noise)
 
     @property
     def codes(self) -> Codes:
-        """Labels and templates."""
         return self.made.result() if isinstance(self.made, Future) else self.made
 
-    def settled(self) -> Draw:
+    def settled(self) -> Self:
         """Return the draw once its codes are computed."""
         return replace(self, made=self.codes)
 
@@ -76,7 +73,6 @@ class Draw:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
         return self.codes.nbytes + sum(x.nbytes for x in (self.row_shares, self.row_noise) if x is not None)
 
 
@@ -152,7 +148,7 @@ class Posterior:
         mean, spread = self.moments(i, j)
         return with_spread(mean, spread, self.noise**2 * self.row_noise(i), return_std, quantiles)
 
-    def thin(self, n_draws: int) -> Posterior:
+    def thin(self, n_draws: int) -> Self:
         """Return a posterior with at most `n_draws` of the draws, evenly spaced."""
         if n_draws < 1:
             raise InputError(f"a posterior needs at least one draw, not {n_draws}")
@@ -254,3 +250,57 @@ def split_r_hat(trace: NDArray[np.float64]) -> NDArray[np.float64]:
     moves = within > 1e-20 * np.square(parts).mean(axis=(0, 1))  # a constant has no R-hat
     ratio = np.divide(between, within, out=np.full(np.shape(within), np.nan), where=moves)
     return np.asarray(np.sqrt((half - 1) / half + ratio))
+
+
+def pack_draws(
+    draws: Sequence[Draw], coding: str = "auto", templates: str | float = "float32"
+) -> tuple[dict[str, Any], Tensors]:
+    """Return header fields and tensors that hold these draws; names of tensors begin with "draws."."""
+    none = np.zeros(0, np.int64)
+    sums = [draw.stencils(none, none) for draw in draws]
+    if templates != "float32":
+        sums = [model.rounded(templates) for model in sums]
+    shape = sums[0].shape if sums else (0, 0)
+    header, tensors = packing.pack([s for model in sums for s in model.stencils], shape, coding)
+    header["draws"] = [[d.chain, d.sweep, len(model)] for d, model in zip(draws, sums, strict=True)]
+    offsets = [model.offset for model in sums]
+    header["offsets"] = offsets if len(set(offsets)) > 1 else offsets[:1]
+    for name in (*EFFECTS, *OTHERS):
+        arrays = [getattr(x, name) for x in (sums if name in EFFECTS else draws)]
+        if arrays and all(x is not None for x in arrays):
+            tensors[name] = np.concatenate([x.ravel() for x in arrays])
+    return header, {f"draws.{name}": x for name, x in tensors.items()}
+
+
+def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], unseen: Unseen) -> list[Draw]:
+    """Undo `pack_draws`."""
+    if not header["draws"]:
+        return []
+    tensors = {name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")}
+    stencils = packing.unpack(header, tensors, shape)
+    left = {name: tensors[name] for name in (*EFFECTS, *OTHERS) if name in tensors}
+
+    def take(name: str, size: int) -> NDArray[Any] | None:
+        """Return the next numbers of a tensor of which each draw has a part, if there is such a tensor."""
+        if name not in left:
+            return None
+        if size > len(left[name]):
+            raise ValueError(CUT)
+        part, left[name] = left[name][:size], left[name][size:]
+        return part
+
+    draws, at = list[Draw](), 0
+    offsets = header["offsets"] * (len(header["draws"]) if len(header["offsets"]) == 1 else 1)
+    for (chain, sweep, s), offset in zip(header["draws"], offsets, strict=True):
+        some = tuple(stencils[at : at + s])
+        if len(some) != s:
+            raise ValueError(CUT)
+        at += s
+        effects = [take(name, size) for name, size in zip(EFFECTS, shape, strict=True)]
+        width = sum(stencil.template.shape[0] + 1 for stencil in some)  # and the average row
+        noise, shares = take("row_noise", shape[0]), take("row_shares", (shape[0] + 1) * width)
+        shares = None if shares is None else shares.reshape(shape[0] + 1, width)
+        draws.append(Draw.of(chain, sweep, StencilSum(shape, offset, some, *unseen, *effects), shares, noise))
+    if at != len(stencils) or any(map(len, left.values())):
+        raise ValueError(CUT)
+    return draws

@@ -1,7 +1,5 @@
 """Size of a model: by the paper's formula, by the entropy of its labels, and on disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log2
@@ -11,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.model import container
-from accams.model.stencil import Stencil, whole_steps
-from accams.model.writing import SumLike, contents
+from accams.model.codes import Stencil, SumFields, whole_steps
+from accams.model.packing import contents
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class Size:
         return sum(self.file.values())
 
 
-def size_of(model: SumLike) -> Size:
+def size_of(model: SumFields) -> Size:
     """Return the size of a stencil sum, part by part."""
     header, tensors = contents(model)
     whole = len(container.to_bytes(header, tensors))
@@ -91,25 +89,13 @@ def _stencil_size(stencil: Stencil) -> StencilSize:
 
 
 def entropy_bits(labels: NDArray[Any]) -> float:
-    """Return the bits of labels coded by their own frequencies.
-
-    Examples
-    --------
-    >>> entropy_bits(np.array([0, 1, 0, 1])), entropy_bits(np.array([7, 7, 7]))
-    (4.0, 0.0)
-    """
+    """Return the bits of labels coded by their own frequencies."""
     counts = np.unique(labels, return_counts=True)[1]
     return float(counts.sum() * log2(counts.sum()) - counts @ np.log2(counts)) if counts.size else 0.0
 
 
 def stencil_bits(shape: tuple[int, int], template_shape: tuple[int, int], template_bits: int = 32) -> float:
-    """Return the bits of one stencil: m log2 k_rows + n log2 k_cols + 32 k_rows k_cols.
-
-    Examples
-    --------
-    >>> round(125 * stencil_bits((480_189, 17_770), (10, 10)) / 8e6, 1)  # the paper's largest model, in MB
-    25.9
-    """
+    """Return the bits of one stencil: m log2 k_rows + n log2 k_cols + 32 k_rows k_cols."""
     (m, n), (k_rows, k_cols) = shape, template_shape
     return m * log2(k_rows) + n * log2(k_cols) + template_bits * k_rows * k_cols
 
@@ -125,13 +111,7 @@ def factor_bits(shape: tuple[int, int], rank: int, bits: int = 32) -> float:
 
 
 def bytes_text(n: float) -> str:
-    """Return a number of bytes with its unit.
-
-    Examples
-    --------
-    >>> bytes_text(999), bytes_text(12_345), bytes_text(5e9)
-    ('999 bytes', '12.3 KB', '5.0 GB')
-    """
+    """Return a number of bytes with its unit."""
     unit = "bytes"
     for larger in ("KB", "MB", "GB"):
         if n < (999.5 if unit == "bytes" else 999.95):

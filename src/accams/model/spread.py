@@ -1,16 +1,13 @@
 """Spread: the predictive variance of a small model, by a class of the row and a class of the column."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.model.coding import decode_labels, encode_labels
+from accams.model.coding import check_unfolding, decode_labels, encode_labels
 from accams.model.container import Tensors
-from accams.model.packing import check_unfolding
 
 Positions = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -23,11 +20,6 @@ class Spread:
 
     The cell (i, j) has variance ``table[row_classes[i], col_classes[j]]``, a stencil of variances. The last class of
     each side is that of rows (columns) never seen, and of position -1.
-
-    Attributes
-    ----------
-    table : array (row classes, column classes)
-    row_classes, col_classes : arrays of labels
     """
 
     table: Floats
@@ -40,18 +32,18 @@ class Spread:
         rows, cols = np.append(self.row_classes, unknown_row)[i], np.append(self.col_classes, unknown_col)[j]
         return np.asarray(self.table[rows, cols])
 
-    def transposed(self) -> Spread:
+    def transposed(self) -> "Spread":
         """Return the spread of the transposed matrix."""
         return Spread(self.table.T, self.col_classes, self.row_classes)
 
-    def put(self, rows: Positions, size: int) -> Spread:
+    def put(self, rows: Positions, size: int) -> "Spread":
         """Return the spread of `size` rows, in which `rows` count as never seen."""
         classes = np.full(size, len(self.table) - 1, np.uint8)
         classes[: len(self.row_classes)] = self.row_classes
         classes[rows] = len(self.table) - 1
         return Spread(self.table, classes, self.col_classes)
 
-    def without(self, row: int) -> Spread:
+    def without(self, row: int) -> "Spread":
         """Return the spread without one row."""
         return Spread(self.table, np.delete(self.row_classes, row), self.col_classes)
 

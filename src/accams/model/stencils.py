@@ -1,22 +1,18 @@
 """StencilSum: an offset and a sum of stencils."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
-from accams.model.codes import Codes, Labels, label_type, position_pairs
+from accams.model.codes import Codes, Labels, Stencil, SumFields, label_type, position_pairs, times, whole_steps
+from accams.model.packing import save
 from accams.model.size import Size, model_bits, size_of
-from accams.model.stencil import Stencil, times, whole_steps
-from accams.model.writing import save
 
 if TYPE_CHECKING:
     from accams.data.observations import Observations
@@ -25,7 +21,7 @@ __all__ = ["Labels", "Stencil", "StencilSum", "label_type"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StencilSum:
+class StencilSum(SumFields):
     """The model ``offset + sum_l template_l[row_labels_l[i], col_labels_l[j]]``, plus effects if there are any.
 
     Parameters
@@ -50,14 +46,6 @@ class StencilSum:
     67.0
     """
 
-    shape: tuple[int, int]
-    offset: float = 0.0
-    stencils: Sequence[Stencil] = ()
-    unseen_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    unseen_cols: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    row_effects: NDArray[np.float32] | None = None
-    col_effects: NDArray[np.float32] | None = None
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", (int(self.shape[0]), int(self.shape[1])))
         if getattr(self.stencils, "shape", None) != self.shape:  # those of a file are unpacked on first access
@@ -79,8 +67,6 @@ class StencilSum:
                 if effects.shape != (size,) or not np.isfinite(effects).all():
                     raise InputError(f"{name} must be {size} finite numbers")
                 object.__setattr__(self, name, effects)
-
-    # -- parts --------------------------------------------------------------------------------------------
 
     @property
     def templates(self) -> list[NDArray[np.float32]]:
@@ -116,26 +102,24 @@ class StencilSum:
         m, n = self.shape
         return f"StencilSum({m:,} x {n:,}, {len(self)} stencils, {self.bits / 8000:,.1f} KB)"
 
-    # -- building -----------------------------------------------------------------------------------------
-
-    def append(self, template: ArrayLike, row_labels: ArrayLike, col_labels: ArrayLike) -> StencilSum:
+    def append(self, template: ArrayLike, row_labels: ArrayLike, col_labels: ArrayLike) -> Self:
         """Return a sum with one more stencil at the end."""
         stencil = Stencil(np.asarray(template), np.asarray(row_labels), np.asarray(col_labels))
         return replace(self, stencils=(*self.stencils, stencil))
 
-    def truncate(self, n_stencils: int) -> StencilSum:
+    def truncate(self, n_stencils: int) -> Self:
         """Return the sum of the first `n_stencils` stencils."""
         if not 0 <= n_stencils <= len(self):
             raise InputError(f"this model has {len(self)} stencils, so it cannot be cut to {n_stencils}")
         return replace(self, stencils=self.stencils[:n_stencils])
 
-    def transposed(self) -> StencilSum:
+    def transposed(self) -> Self:
         """Return the sum with rows and columns exchanged."""
         turned = [Stencil(s.template.T, s.col_labels, s.row_labels, s.step) for s in self.stencils]
         unseen, effects = (self.unseen_cols, self.unseen_rows), (self.col_effects, self.row_effects)
-        return StencilSum(self.shape[::-1], self.offset, tuple(turned), *unseen, *effects)
+        return type(self)(self.shape[::-1], self.offset, tuple(turned), *unseen, *effects)
 
-    def rounded(self, to: str | float) -> StencilSum:
+    def rounded(self, to: str | float) -> Self:
         """Return a sum with templates rounded to fewer bits.
 
         Parameters
@@ -152,8 +136,6 @@ class StencilSum:
         (array([[ 0.5, -0.2]], dtype=float32), 0.1)
         """
         return replace(self, stencils=tuple(_rounded(s, to) for s in self.stencils))
-
-    # -- use ----------------------------------------------------------------------------------------------
 
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
         """Predict the cells (rows[p], cols[p]).
@@ -174,7 +156,7 @@ class StencilSum:
             out += codes.col_effects[:-1]
         return out
 
-    def residual(self, observations: Observations) -> NDArray[np.float64]:
+    def residual(self, observations: "Observations") -> NDArray[np.float64]:
         """Return observed value minus prediction of every stored entry, in row order."""
         if observations.shape != self.shape:
             raise InputError(f"the observations are {observations.shape} but the model is {self.shape}")

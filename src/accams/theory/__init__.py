@@ -9,15 +9,6 @@ from accams.theory.cover import Cover, CoverStencil, cover_stencil, greedy_cover
 from accams.theory.entropy import ball_entropy_number, covering_number, entropy_number
 
 __all__ = [
-    "ApproximationBound",
-    "Cover",
-    "CoverStencil",
-    "approximation_bound",
-    "ball_entropy_number",
-    "cover_stencil",
-    "covering_number",
-    "entropy_number",
-    "greedy_cover",
-    "rank_bound",
-    "storage_bits",
-]
+    "ApproximationBound", "Cover", "CoverStencil", "approximation_bound", "ball_entropy_number", "cover_stencil",
+    "covering_number", "entropy_number", "greedy_cover", "rank_bound", "storage_bits",
+]  # fmt: skip

@@ -1,9 +1,7 @@
 """The approximation theorem and the storage lemma of the paper, with corrected constants."""
 
-from __future__ import annotations
-
 from math import ceil, log2, sqrt
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +26,7 @@ class ApproximationBound(float):
 
     trivial: float
 
-    def __new__(cls, value: float, trivial: float) -> ApproximationBound:
+    def __new__(cls, value: float, trivial: float) -> Self:
         """Create a bound; `value` and `trivial` are errors in the same norm."""
         bound = super().__new__(cls, value)
         bound.trivial = trivial
@@ -44,13 +42,9 @@ class ApproximationBound(float):
 
 
 def approximation_bound(
-    matrix_or_singular_values: ArrayLike,
-    n_clusters: int | tuple[int, int],
-    norm: Norm = "max",
-    *,
-    template: Template | None = None,
-    shape: tuple[int, int] | None = None,
-) -> ApproximationBound:
+    matrix_or_singular_values: ArrayLike, n_clusters: int | tuple[int, int], norm: Norm = "max", *,
+    template: Template | None = None, shape: tuple[int, int] | None = None,
+) -> ApproximationBound:  # fmt: skip
     """Bound the error of the best stencil with this number of clusters for a complete matrix M.
 
     With e_l the entropy number of the square roots of the singular values, there is a stencil M' with

@@ -1,7 +1,5 @@
 """Stencils that satisfy the bounds up to a factor of two, from greedy covers of a matrix's factors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,17 +58,13 @@ def greedy_cover(points: ArrayLike, n: int) -> Cover:
         raise InputError(f"n must be an integer of at least 1, not {n}")
     first = int(np.argmin(np.square(x - x.mean(axis=0)).sum(axis=1)))
     centres, labels = [first], np.zeros(len(x), dtype=np.int64)
-    distance = _distances(x, first)
+    distance = np.sqrt(np.square(x - x[first]).sum(axis=1))
     while len(centres) < min(n, len(x)) and distance.max() > 0:
         centres.append(int(distance.argmax()))
-        other = _distances(x, centres[-1])
+        other = np.sqrt(np.square(x - x[centres[-1]]).sum(axis=1))
         nearer = other < distance
         labels[nearer], distance[nearer] = len(centres) - 1, other[nearer]
     return Cover(np.array(centres), labels, float(distance.max()))
-
-
-def _distances(x: Matrix, centre: int) -> Matrix:
-    return np.asarray(np.sqrt(np.square(x - x[centre]).sum(axis=1)))
 
 
 @dataclass(frozen=True)

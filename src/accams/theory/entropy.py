@@ -1,7 +1,5 @@
 """Entropy and covering numbers of diagonal operators and of balls (theorem of Gordon, König and Schütt)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

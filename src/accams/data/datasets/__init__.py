@@ -7,8 +7,6 @@ folder (``$ACCAMS_CACHE`` if set).
 from accams.data.datasets._base import Dataset, ImageDataset
 from accams.data.datasets._faces import faces
 from accams.data.datasets._graphs import as_graph, edge_list, gml
-from accams.data.datasets._jester import jester
-from accams.data.datasets._movielens import movielens
-from accams.data.datasets._netflix import netflix
+from accams.data.datasets._ratings import jester, movielens, netflix
 
 __all__ = ["Dataset", "ImageDataset", "as_graph", "edge_list", "faces", "gml", "jester", "movielens", "netflix"]

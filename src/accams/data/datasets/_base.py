@@ -1,9 +1,8 @@
 """Data sets, and the search for and download of their files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,21 +50,10 @@ class ImageDataset(Dataset):
 
 @dataclass(frozen=True)
 class Source:
-    """File of a data set.
+    """File of a data set: its usual name, its official address and published checksum, if there are any.
 
-    Attributes
-    ----------
-    file : str
-        Usual name.
-    url : str or None
-        Official address, if there is one.
-    md5 : str or None
-        Published checksum of the file at `url`, if any. Only downloads are checked: a user's own copy may be packed
-        differently.
-    also : tuple of str
-        Other names of the file, or of a folder with its content.
-    advice : str
-        How to obtain it, if it cannot be downloaded.
+    Only downloads are checked: a user's own copy may be packed differently. `also` are other names of the file, or of a
+    folder with its content; `advice` says how to obtain it, if it cannot be downloaded.
     """
 
     file: str
@@ -77,7 +65,9 @@ class Source:
     def find(self, path: str | Path | None = None) -> Path:
         """Return the path of the file, or of a folder with its content; download it if necessary."""
         if path is not None:
-            return self._at(Path(path))
+            if not Path(path).exists():
+                raise MissingDataError(f"there is no {path}; pass the path of {self.file}, or of a folder with it")
+            return first_existing(Path(path), (self.file, *self.also)) or Path(path)
         folder = os.environ.get(DATA_FOLDER)
         local = first_existing(Path(folder), (self.file, *self.also)) if folder else None
         if local is not None:
@@ -87,18 +77,12 @@ class Source:
             raise MissingDataError(f"{self.file} was not found {searched}. {self.advice} {self._hint()}")
         return self._download()
 
-    def _at(self, path: Path) -> Path:
-        if not path.exists():
-            raise MissingDataError(f"there is no {path}; pass the path of {self.file}, or of a folder with it")
-        inside = first_existing(path, (self.file, *self.also)) if path.is_dir() else None
-        return inside or path
-
     def _download(self) -> Path:
         import pooch
 
         cache = os.environ.get(CACHE_FOLDER) or pooch.os_cache("accams")
         known = None if self.md5 is None else f"md5:{self.md5}"
-        with _Bar(self.file) as bar:
+        with closing(_Bar(self.file)) as bar:
             try:
                 downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16)
                 return Path(pooch.retrieve(self.url, known, fname=self.file, path=cache, downloader=downloader))
@@ -120,7 +104,6 @@ def choose(table: dict[str, Any], name: str, what: str) -> Any:
 
 
 def first_existing(folder: Path, names: Iterable[str]) -> Path | None:
-    """Return the first of these names that exists in `folder`."""
     return next((folder / name for name in names if (folder / name).exists()), None)
 
 
@@ -160,12 +143,6 @@ class _Bar:
         columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(name, total=None)
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
 
     def update(self, size: int) -> None:
         self._progress.start()

@@ -1,7 +1,5 @@
 """CMU face images."""
 
-from __future__ import annotations
-
 import io
 import re
 import tarfile
@@ -63,13 +61,7 @@ def faces(path: str | Path | None = None) -> ImageDataset:
 
 
 def pgm(content: bytes, name: str = "image") -> NDArray[np.float32]:
-    """Decode a grey image in PGM format, plain (P2) or binary (P5).
-
-    Examples
-    --------
-    >>> pgm(b"P2 # a comment\\n3 2\\n255\\n0 1 2\\n3 4 5\\n").tolist()
-    [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    """
+    """Decode a grey image in PGM format, plain (P2) or binary (P5)."""
     header = HEADER.match(content)
     if header is None:
         raise InputError(f"{name} is not a PGM image (P2 or P5)")

@@ -1,7 +1,5 @@
 """Graphs of the Internet's autonomous systems, and graphs from edge lists and GML files."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator
@@ -21,11 +19,10 @@ SOURCES = {  # neither site publishes checksums
         "oregon2_010526.txt.gz", "https://snap.stanford.edu/data/oregon2_010526.txt.gz", also=("oregon2_010526.txt",)
     ),
     "as-22july06": Source(
-        "as-22july06.zip",
-        "https://public.websites.umich.edu/~mejn/netdata/as-22july06.zip",
+        "as-22july06.zip", "https://public.websites.umich.edu/~mejn/netdata/as-22july06.zip",
         also=("as-22july06.gml.gz", "as-22july06.gml", "as-22july06"),
     ),
-}
+}  # fmt: skip
 CITATIONS = {
     "oregon2": "J. Leskovec, J. Kleinberg and C. Faloutsos. Graphs over Time: Densification Laws, Shrinking "
     "Diameters and Possible Explanations. KDD 2005. https://snap.stanford.edu/data/Oregon-2.html",

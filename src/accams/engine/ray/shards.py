@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data import store, transpose
+from accams.data import build, store
 from accams.data.observations import Observations
 from accams.engine.grid import Grid
 from accams.errors import InputError
@@ -88,8 +88,8 @@ def _from_memory(obs: Observations, axis: int, ranges: list[Range]) -> list[Axis
     values, weights = obs.stored_values, obs.stored_weights
     if axis == 1:
         pattern = obs.row_starts, obs.cols, obs.shape[1]
-        values = transpose.to_column_order(*pattern, values)
-        weights = None if weights is None else transpose.to_column_order(*pattern, weights)
+        values = build.to_column_order(*pattern, values)
+        weights = None if weights is None else build.to_column_order(*pattern, weights)
     return [_shard(axis, range_, starts, partners, values, weights) for range_ in ranges]
 
 
