@@ -1,7 +1,5 @@
 """Recommend to all users, or predict many pairs, into folders of Parquet files: locally or on a Ray cluster."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace

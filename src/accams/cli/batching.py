@@ -1,7 +1,5 @@
 """Recommendations for all users and predictions of many pairs: call the library, show progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

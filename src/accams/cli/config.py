@@ -1,7 +1,5 @@
 """Configuration files of `accams fit`: options, parameters and records in TOML."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

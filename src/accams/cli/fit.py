@@ -1,7 +1,5 @@
 """`accams fit`: from options and a configuration file to an estimator."""
 
-from __future__ import annotations
-
 import inspect
 import shlex
 from copy import copy

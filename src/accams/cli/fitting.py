@@ -1,7 +1,5 @@
 """Run `accams fit`: read, split, fit or resume, save, report."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path

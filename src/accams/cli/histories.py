@@ -1,7 +1,5 @@
 """Load a model with what its users have seen, from whatever file tells it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

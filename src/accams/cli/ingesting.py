@@ -1,7 +1,5 @@
 """`accams ingest`: from tables to a store."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from glob import glob
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The `accams` command."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from functools import partial

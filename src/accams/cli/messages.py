@@ -1,7 +1,5 @@
 """Errors and warnings as the command line shows them: one line, in terms of options."""
 
-from __future__ import annotations
-
 import re
 
 from accams.cli.settings import options

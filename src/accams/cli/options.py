@@ -1,7 +1,5 @@
 """Options of the commands that are not parameters of an estimator: names, help and panels."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -178,10 +176,7 @@ HelpAll = Annotated[
         "--help-all", help="Show all options, with full texts.", callback=_show_all, is_eager=True, show_default=False
     ),
 ]
-Paper = Annotated[
-    bool,
-    option("--paper", "Start from the paper's settings; other options change them.", panel=BAYES),
-]
+Paper = Annotated[bool, option("--paper", "Start from the paper's settings; other options change them.", panel=BAYES)]
 Resume = Annotated[
     Path | None,
     option(
@@ -203,8 +198,7 @@ FormerSchedule = Annotated[str | None, option("--schedule", "Deprecated: use --b
 
 Std = Annotated[bool, option("--std", "Add the standard deviation of an observation (bayes).")]
 Quantiles = Annotated[
-    str | None,
-    option("--quantiles", "Add these quantiles of an observation, such as 0.05,0.95 (bayes).", "X[,X...]"),
+    str | None, option("--quantiles", "Add these quantiles of an observation, such as 0.05,0.95 (bayes).", "X[,X...]")
 ]
 
 # -- batches -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """reproduce: the paper's evaluation, by the studies in `experiments/paper`."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """Options of `accams fit`, generated from the settings of the estimators."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import Field, dataclass
 from functools import cache

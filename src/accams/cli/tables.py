@@ -1,7 +1,5 @@
 """Tables that the commands print."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Evaluate, predict, compress and info: load, call the library, print."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from time import perf_counter

@@ -1,7 +1,5 @@
 """recommend, similar, explain and hierarchy: read, call the library, print."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parse and check values of options."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """ACCAMS by backfitting: fit each stencil to the residual of the others, once or in several passes (relearning)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """bACCAMS from observations to a posterior: calibrate the noise, then sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -16,8 +16,6 @@ difference is sigma^2. Unless the held-out observations rule the estimate out, t
 because their errors have different causes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Several chains in parallel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event

@@ -5,8 +5,6 @@ the data, and random numbers are keyed by seed and position, so a resumed run is
 the bit. The file is a container as a model's (`model/container.py`) and written atomically.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Conditional distributions of the sampler, given k x k tables and scalars."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special

@@ -10,12 +10,10 @@ the diagonal matrix of column weights. The error of a row then depends only on i
 X B X^T = T C T^T, where C holds the weight of columns that share two codes. Nothing here has the size of the matrix.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,12 +54,12 @@ class Encoding:
     _tables: dict[tuple[str, int], Floats] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, target: Target, threads: Threads) -> Encoding:
+    def empty(cls, target: Target, threads: Threads) -> Self:
         """Return an encoding without stencils."""
         return cls(target, [np.zeros((size, 0), np.uint16) for size in target.shape], [], threads)
 
     @classmethod
-    def of(cls, model: StencilSum, target: Target, threads: Threads) -> Encoding:
+    def of(cls, model: StencilSum, target: Target, threads: Threads) -> Self:
         """Return an encoding with the stencils of a sum."""
         labels = [
             np.array(of_axis, np.uint16).reshape(len(model), size).T.copy()
@@ -221,12 +219,12 @@ class Encoding:
             self.drop(l)
         return len(worst)
 
-    def copy(self) -> Encoding:
+    def copy(self) -> "Encoding":
         """Return an independent copy."""
         labels, steps = [x.copy() for x in self.labels], None if self.steps is None else [*self.steps]
         return Encoding(self.target, labels, [*self.templates], self.threads, steps, dict(self._tables))
 
-    def rounded(self, price: float) -> Encoding:
+    def rounded(self, price: float) -> "Encoding":
         """Return a copy with templates quantised for this price, and labels reassigned to them."""
         result, pairs = self.copy(), list(self._quantised(price))
         result.templates, result.steps = [T.astype(np.float64) for T, _ in pairs], [step for _, step in pairs]

@@ -6,8 +6,6 @@ the template integrated out (partial collapsing), which is valid only if the tem
 before tau^2, sigma^2 or another stencil is touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -183,7 +181,7 @@ class Chain:
         labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
         self.counts = [[np.bincount(c, None, T.shape[0]), np.bincount(d, None, T.shape[1])] for T, c, d in labels]
 
-    def continue_from(self, other: Chain) -> None:
+    def continue_from(self, other: "Chain") -> None:
         """Copy the stencils, variances and row weights of a chain that was fitted to other observations.
 
         Random numbers continue where those of the other chain end.

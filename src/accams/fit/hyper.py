@@ -1,7 +1,5 @@
 """Hyperparameters of the Bayesian model: priors of labels, templates and noise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

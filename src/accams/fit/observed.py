@@ -5,9 +5,8 @@ their bits, given all other stencils; then all templates are refitted jointly. L
 their bits die out.
 """
 
-from __future__ import annotations
-
 from copy import copy
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,13 +51,13 @@ class Observed:
         refit(self.state, self.settings.shrinkage)
         return sum(1 if moved is None else moved for moved in moves)
 
-    def copy(self) -> Observed:
+    def copy(self) -> Self:
         """Return an independent copy."""
         result = copy(self)
         result.state = self._restored(self.state.templates, self.state.row_labels, self.state.col_labels)
         return result
 
-    def rounded(self, price: float) -> Observed:
+    def rounded(self, price: float) -> Self:
         """Return a copy with templates quantised for this price, and labels reassigned to them."""
         result, state = copy(self), self.state
         grid, weight = self.engine.grid, self.engine.observations.total_weight()

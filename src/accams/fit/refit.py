@@ -8,8 +8,6 @@ have the same weight (complete matrices, observed zeros) enter through cross tab
 where R_lm and C_lm count rows and columns by their labels in l and in m.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A run of the sampler: sweeps of all chains, their recorded results, and the stopping rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter

@@ -1,7 +1,5 @@
 """Results collected during a run in bounded memory: running means at given cells, and draws of the model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +21,7 @@ class MeanBlock:
     sums: Floats
     squares: Floats
 
-    def joined(self, after: MeanBlock) -> MeanBlock:
+    def joined(self, after: "MeanBlock") -> "MeanBlock":
         """Return the union of this block and the next one."""
         return MeanBlock(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
 

@@ -1,7 +1,5 @@
 """Search for the price per bit at which the file of a model just fits into a given number of bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter

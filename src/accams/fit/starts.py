@@ -8,8 +8,6 @@ Clusters: stencils are added one by one, each by clustering rows and columns alo
 residual, as in ACCAMS. It is the better start where one side is short: its labels are cheap, so it can have many.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

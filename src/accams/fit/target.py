@@ -5,8 +5,6 @@ singular vectors under these weights, which take only products of M with vectors
 computes them through its stencils, any other predictor in blocks of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Statistics of a visit to a stencil that do not depend on how its clusters are numbered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log2
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The report as one self-contained HTML page: text, tables, figures and the scripts that draw them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The page shows them with Plotly, `accams.report.figures` draws them with matplotlib.
 """
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Diagnostics of a fit: each stencil in each sweep, and whether chains agree."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Explanations: one prediction as a sum of the offset and a term per stencil, with other members of its blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """Fold in new rows from a handful of observations, without fitting again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any

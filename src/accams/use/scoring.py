@@ -1,10 +1,9 @@
 """Score all columns for one row after another, without holding the matrix of scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,7 +151,7 @@ class Catalogue:
     base: Ints
 
     @classmethod
-    def of(cls, sums: Sums, columns: Positions) -> Catalogue:
+    def of(cls, sums: Sums, columns: Positions) -> Self:
         """Lay out these columns of the model."""
         blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths)]
         groups = max((len(block) for _, block in blocks), default=1)
