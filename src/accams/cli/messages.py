@@ -1,6 +1,7 @@
-"""Errors and warnings as the command line shows them: one line, in terms of options."""
+"""Errors and warnings as the command line shows them, one line in terms of options; and its plain tables."""
 
 import re
+from typing import Any
 
 from accams.cli.settings import options
 from accams.settings.kinds import FLAG
@@ -70,3 +71,13 @@ def show(kind: str, message: object) -> None:
 def show_warning(message: Warning | str, *_: object) -> None:
     """Print a warning; takes the place of `warnings.showwarning`."""
     show("warning", message)
+
+
+def two_columns() -> Any:
+    """Return an empty table of names and values."""
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    return table

@@ -1,4 +1,4 @@
-"""Options of the commands that are not parameters of an estimator: names, help and panels."""
+"""Options of the commands that are not parameters of an estimator: names, help, panels, and checks of values."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,44 +8,23 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from accams.cli.settings import options
+from accams.errors import InputError
+from accams.settings.kinds import Bytes
 
 DATA = "Data"
 BAYES = "bACCAMS (--model bayes)"
 
 
-class ModelName(StrEnum):
-    """Models that `accams fit` can fit."""
-
-    bayes = "bayes"
-    accams = "accams"
-
-
-class Side(StrEnum):
-    """Sides of the matrix."""
-
-    items = "items"
-    users = "users"
-
-
-class Place(StrEnum):
-    """Where a batch can run."""
-
-    cpu = "cpu"
-    ray = "ray"
-
-
-class Likeness(StrEnum):
-    """Measures of similarity."""
-
-    weighted = "weighted"
-    hamming = "hamming"
+ModelName = StrEnum("ModelName", ["bayes", "accams"])
+Side = StrEnum("Side", ["items", "users"])
+Place = StrEnum("Place", ["cpu", "ray"])  # where a batch runs
+Likeness = StrEnum("Likeness", ["weighted", "hamming"])
 
 
 class Command(TyperCommand):
     """A command whose help shows no type beside options that take no value."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters."""
         return _without_types(super().get_params(ctx))
 
 
@@ -53,7 +32,6 @@ class Group(TyperGroup):
     """The same for the options that come before the command."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters."""
         return _without_types(super().get_params(ctx))
 
 
@@ -204,3 +182,66 @@ Quantiles = Annotated[
 # -- batches -----------------------------------------------------------------------------------------------------
 
 BatchEngine = Annotated[Place, option("--engine", "Run on this machine (cpu) or on a Ray cluster (ray).", "NAME")]
+
+# -- values ------------------------------------------------------------------------------------------------------
+
+
+def quantile_levels(text: str | None) -> list[float]:
+    """Parse levels between 0 and 1, separated by commas.
+
+    Examples
+    --------
+    >>> quantile_levels("0.05,0.95")
+    [0.05, 0.95]
+    """
+    if text is None:
+        return []
+    try:
+        levels = [float(part) for part in text.split(",")]
+    except ValueError:
+        levels = []
+    if not levels or not all(0.0 < level < 1.0 for level in levels):
+        text = f"{text!r} is not a list of numbers between 0 and 1, such as 0.05,0.95"
+        raise typer.BadParameter(text, param_hint="--quantiles")
+    return levels
+
+
+def size_in_bytes(flag: str, text: str) -> int:
+    """Parse a size.
+
+    Examples
+    --------
+    >>> size_in_bytes("--max-bytes", "50k")
+    50000
+    """
+    try:
+        size = int(Bytes().read(text))
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise typer.BadParameter(f"{text!r} is not a size, such as 50k or 1.5MB", param_hint=flag)
+    return size
+
+
+def join_cluster(engine: str, address: str | None) -> None:
+    """Connect to the Ray cluster of --address, if one was given."""
+    if address is None:
+        return
+    if engine != "ray":
+        raise InputError("--address is that of a Ray cluster: add --engine ray")
+    from accams.engine.ray.cluster import join
+
+    join(address)
+
+
+def check_outputs(paths: dict[str, Path | None]) -> None:
+    """Raise InputError for files that cannot be written: in folders that do not exist, or two in one place."""
+    names: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} to write {path.name} into")
+        first = names.setdefault(path.resolve(), name)
+        if first != name:
+            raise InputError(f"{path} cannot be both the {first} and the {name}: give one of them another name")

@@ -20,21 +20,11 @@ PANELS = {"bayes": "bACCAMS (--model bayes)", "accams": "ACCAMS (--model accams)
 
 @dataclass(frozen=True)
 class Option:
-    """An option, and the parameter that it sets in each model.
+    """An option, and the parameter that it sets in each model."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in Python, such as ``burn_in``.
-    flags : list of str
-        As typed, such as ``["--burn-in"]``.
-    parameters : dict
-        Name and field of the parameter, by model.
-    """
-
-    name: str
-    flags: list[str]
-    parameters: dict[str, tuple[str, Field[Any]]]
+    name: str  # in Python, such as burn_in
+    flags: list[str]  # as typed, such as ["--burn-in"]
+    parameters: dict[str, tuple[str, Field[Any]]]  # name and field of the parameter, by model
 
     @property
     def basic(self) -> bool:
@@ -54,15 +44,13 @@ class Option:
         """Return the option as typer takes it: a parameter of the function that runs the command."""
         switch = all(kind is FLAG for kind in self.kinds.values())
         panel = PANELS[next(iter(self.parameters))] if len(self.parameters) == 1 and not self.basic else None
+        metavar = "" if switch else max((kind.letter for kind in self.kinds.values()), key=len)
         info = typer.Option(
-            *self.flags, help=self.help(brief=self.basic), metavar="" if switch else self._metavar(),
+            *self.flags, help=self.help(brief=self.basic), metavar=metavar,
             rich_help_panel=panel, show_default=False, hidden=not self.basic,
         )  # fmt: skip
         annotation = Annotated[bool if switch else str | None, info]  # type: ignore[valid-type]
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=False if switch else None, annotation=annotation)
-
-    def _metavar(self) -> str:
-        return max((kind.letter for kind in self.kinds.values()), key=len)
 
     def help(self, brief: bool = False) -> str:
         """Return the text for ``--help-all``, or the brief one for ``--help``."""
