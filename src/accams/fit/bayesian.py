@@ -28,25 +28,13 @@ LOWEST = 1e-8  # lower bound of the calibrated noise variance, relative to the i
 
 @dataclass(frozen=True)
 class FitPlan:
-    """Parameters of a Bayesian fit.
-
-    Attributes
-    ----------
-    hyper : Hyperparameters
-    run : RunPlan
-    sigma2 : float
-        Noise variance, or its initial value if it is sampled or calibrated.
-    tau2 : float
-        Initial template variance, where it is sampled.
-    calibrated : bool
-        Whether the noise is first calibrated on held-out observations.
-    """
+    """Parameters of a Bayesian fit."""
 
     hyper: Hyperparameters
     run: RunPlan
-    sigma2: float
-    tau2: float
-    calibrated: bool
+    sigma2: float  # noise variance, or its initial value if it is sampled or calibrated
+    tau2: float  # initial template variance, where it is sampled
+    calibrated: bool  # whether the noise is first calibrated on held-out observations
     n_chains: int = 4
     engine: str = "auto"
     n_threads: int | None = None
@@ -56,47 +44,26 @@ class FitPlan:
 
 @dataclass(frozen=True)
 class BayesianFit:
-    """Result of a Bayesian fit.
-
-    Attributes
-    ----------
-    posterior : Posterior
-    stencils : StencilSum
-        Last draw of the first chain.
-    asked : (mean, variance) or None
-        Mean and variance over draws at the cells asked for.
-    """
+    """Result of a Bayesian fit."""
 
     posterior: Posterior
-    stencils: StencilSum
+    stencils: StencilSum  # last draw of the first chain
     history: list[Sweep]
     calibration: Calibration | None
     sigma: float
     engine: str
     interrupted: bool
-    asked: tuple[Floats, Floats] | None = None
+    asked: tuple[Floats, Floats] | None = None  # mean and variance over draws at the cells asked for
 
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """Checkpoints to write during a fit, and one to resume from.
+    """Checkpoints to write during a fit, and one to resume from."""
 
-    Attributes
-    ----------
-    path : path or None
-        File to write.
-    every : int
-        Sweeps from one checkpoint to the next.
-    resume : path or None
-        Checkpoint to resume from.
-    about : dict
-        Parameters, seed and fingerprint of the data, stored in the file.
-    """
-
-    path: str | Path | None = None
-    every: int = 50
-    resume: str | Path | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    path: str | Path | None = None  # file to write
+    every: int = 50  # sweeps from one checkpoint to the next
+    resume: str | Path | None = None  # checkpoint to resume from
+    about: dict[str, Any] = field(default_factory=dict)  # parameters, seed and fingerprint of the data, to be stored
 
 
 def fit(

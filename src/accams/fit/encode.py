@@ -35,22 +35,13 @@ RIDGE = 1e-9  # relative to the largest weight: keeps templates of redundant ste
 
 @dataclass
 class Encoding:
-    """Templates and labels that approximate a target.
-
-    Attributes
-    ----------
-    target : Target
-    labels : [array of shape (m, s), array of shape (n, s)]
-    templates : list of arrays
-    steps : list of float or None
-        Steps of the templates, if they are quantised.
-    """
+    """Templates and labels that approximate a target."""
 
     target: Target
-    labels: list[Labels]
+    labels: list[Labels]  # of shapes (m, s) and (n, s)
     templates: list[Floats]
     threads: Threads = field(default_factory=Threads)
-    steps: list[float] | None = None
+    steps: list[float] | None = None  # steps of the templates, if they are quantised
     _tables: dict[tuple[str, int], Floats] = field(default_factory=dict)
 
     @classmethod

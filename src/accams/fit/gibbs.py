@@ -16,15 +16,8 @@ from accams.engine.base import State
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
+from accams.fit import conditionals
 from accams.fit.backfit import BackfitSettings, alternate
-from accams.fit.conditionals import (
-    draw_inverse_gamma,
-    draw_keys,
-    draw_prior_labels,
-    draw_template,
-    log_inverse_gamma,
-    log_normal,
-)  # fmt: skip
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
 from accams.fit.visits import Visit, visit_of
@@ -38,17 +31,8 @@ MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of
 class Chain:
     """A state with its variances.
 
-    Parameters
-    ----------
-    state : State
-        Without stencils; `continue_from` copies those of another chain.
-    hyper : Hyperparameters
-    number : int
-        Index of the chain; part of the key of its random numbers.
-    sigma2 : float
-        Noise variance; initial value if it is sampled.
-    tau2 : float
-        Initial template variance, where it is sampled.
+    It begins without stencils; `continue_from` copies those of another chain. `number` is part of the key of its random
+    numbers. `sigma2` and `tau2` are initial values where they are sampled.
     """
 
     def __init__(self, state: State, hyper: Hyperparameters, number: int, sigma2: float, tau2: float = 1.0) -> None:
@@ -56,10 +40,7 @@ class Chain:
             raise InputError(
                 f"engine={state.engine.name!r} has no collapsed sampler: use sampler='blocked' or engine='cpu'"
             )
-        self.state = state
-        self.hyper = hyper
-        self.number = number
-        self.sigma2 = sigma2
+        self.state, self.hyper, self.number, self.sigma2 = state, hyper, number, sigma2
         self.tau2 = np.full(len(hyper.shapes), tau2) if hyper.tau2 is None else np.array(hyper.tau2, float)
         self.effect_tau2 = np.full(2, tau2)
         self.normalise_rows = False
@@ -152,7 +133,7 @@ class Chain:
         if hyper.sample_sigma:
             shape = hyper.eta[0] + self.state.engine.observations.n_observed / 2.0
             scale = hyper.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
-            self.sigma2 = draw_inverse_gamma(shape, scale, random, hyper.sigma_max**2)
+            self.sigma2 = conditionals.draw_inverse_gamma(shape, scale, random, hyper.sigma_max**2)
 
     # -- state ------------------------------------------------------------------------------------------------
 
@@ -206,15 +187,17 @@ class Chain:
         cells, error = state.engine.observations.n_observed, state.squared_error(row_weighted=True)
         total = -0.5 * (cells * np.log(2.0 * np.pi * self.sigma2) + error / self.sigma2)
         if hyper.sample_sigma:
-            total += log_inverse_gamma(self.sigma2, *hyper.eta)
+            total += conditionals.log_inverse_gamma(self.sigma2, *hyper.eta)
         for stencil, (T, counts) in enumerate(zip(state.templates, self.counts, strict=True)):
-            total += log_normal(self._instantiated(T, counts), self.tau2[stencil])
+            total += conditionals.log_normal(self._instantiated(T, counts), self.tau2[stencil])
             total += sum(hyper.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
             if hyper.tau2 is None:
-                total += log_inverse_gamma(self.tau2[stencil], *hyper.gamma)
+                total += conditionals.log_inverse_gamma(self.tau2[stencil], *hyper.gamma)
         for effects, tau2 in zip(state.effects, self.effect_tau2, strict=True):
             if effects is not None:
-                total += log_normal(effects * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *hyper.gamma)
+                total += conditionals.log_normal(
+                    effects * state.engine.grid.step, tau2
+                ) + conditionals.log_inverse_gamma(tau2, *hyper.gamma)
         if hyper.row_noise is not None:
             w, nu = self.row_weights(), hyper.row_noise / 2.0
             total += 0.5 * float(state.engine.observations.row_counts @ np.log(w))
@@ -284,18 +267,20 @@ class Chain:
             for axis in (0, 1):
                 crp, k = hyper.label_prior == "crp", state.k[axis]
                 weight = hyper.concentration(stencil, axis)
-                state.set_labels(axis, draw_prior_labels(state.shape[axis], k, weight, crp, start))
+                state.set_labels(axis, conditionals.draw_prior_labels(state.shape[axis], k, weight, crp, start))
 
     def _template(self, tables: Tables, stencil: int, random: Random) -> Template:
         state = self.state
-        return draw_template(tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random)
+        return conditionals.draw_template(
+            tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random
+        )
 
     def _blocked_visit(self, T: Template, stencil: int, updates: int, random: Random) -> BlockedVisit:
         """Return the record of a blocked visit; its keys do not depend on its results, so the engine need not ask."""
         state, hyper = self.state, self.hyper
         unit, step = state.weight_unit, state.engine.grid.step
         axes = [axis for axis in (0, 1) if state.k[axis] > 1]
-        keys = iter(draw_keys(random, 2 * updates * len(axes)))
+        keys = iter(conditionals.draw_keys(random, 2 * updates * len(axes)))
         planned = tuple(
             Update(axis, next(keys), self._label_key(stencil, sub, axis), next(keys))
             for sub in range(updates)
@@ -347,4 +332,6 @@ class Chain:
             tau2 = self.effect_tau2[axis]
             rule = Effects(tau2 * state.weight_unit / self.sigma2, np.sqrt(tau2) / state.engine.grid.step, key)
             squares = state.draw_effects(axis, rule)
-            self.effect_tau2[axis] = draw_inverse_gamma(shape + state.shape[axis] / 2.0, scale + squares / 2.0, random)
+            self.effect_tau2[axis] = conditionals.draw_inverse_gamma(
+                shape + state.shape[axis] / 2.0, scale + squares / 2.0, random
+            )

@@ -23,13 +23,8 @@ from accams.model.stencils import Labels, Stencil, StencilSum, label_type
 class Observed:
     """Templates and labels that approximate observed entries.
 
-    Parameters
-    ----------
-    engine : Engine
-        Engine with the data; its grid must have the offset of the model.
-    model : StencilSum
-    shrinkage : float
-        Penalty of squared template entries, added to the squared error.
+    The engine holds the data; its grid must have the offset of the model. `shrinkage` is the penalty of squared
+    template entries, added to the squared error.
     """
 
     def __init__(self, engine: Engine, model: StencilSum, shrinkage: float = 0.0) -> None:

@@ -28,15 +28,12 @@ POWER = 1  # power iterations of the randomised SVD
 class Target:
     """The matrix offset + left @ right.T, with weights of rows and columns.
 
-    Attributes
-    ----------
-    left, right : arrays of shape (m, r) and (n, r)
-        Columns of `right` have weighted norm 1, those of `left` the singular values, in decreasing order.
+    Columns of `right` have weighted norm 1, those of `left` the singular values, in decreasing order.
     """
 
     offset: float
-    left: Floats
-    right: Floats
+    left: Floats  # (m, r)
+    right: Floats  # (n, r)
     row_weights: Floats
     col_weights: Floats
 

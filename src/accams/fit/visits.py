@@ -13,24 +13,13 @@ from accams.engine.tables import Tables, gain_of
 
 
 class Visit(NamedTuple):
-    """Statistics of one stencil after a visit.
+    """Statistics of one stencil after a visit."""
 
-    Attributes
-    ----------
-    row_entropy, col_entropy : float
-        Entropy of its labels in bits: 0 when all are equal, log2 k when all k clusters have the same size.
-    row_changed, col_changed : float
-        Fraction of the labels changed by an update, averaged over the visit.
-    gain : float
-        Reduction of the mean squared error by the stencil, given all others; with row noise, rows are weighted by
-        their precision.
-    """
-
-    row_entropy: float
+    row_entropy: float  # of its labels in bits: 0 when all are equal, log2 k when all k clusters have the same size
     col_entropy: float
-    row_changed: float
+    row_changed: float  # fraction of the labels changed by an update, averaged over the visit
     col_changed: float
-    gain: float
+    gain: float  # reduction of the mean squared error, given all others; row noise weights rows by their precision
 
 
 def entropy(counts: NDArray[Any]) -> float:

@@ -16,21 +16,11 @@ PASSES = 4  # over all stencils; more change next to nothing
 
 @dataclass(frozen=True)
 class Folded:
-    """Rows that a model was not fitted to.
+    """Rows that a model was not fitted to."""
 
-    Attributes
-    ----------
-    profiles : array (row, ...)
-        Expected line of every template for each row, laid out by `Sums.places`.
-    constants : array (row, sum)
-        Offset of each sum plus the effect of the row.
-    labels : list of arrays (row, stencil), one for each sum
-        Most probable label of each stencil, or one drawn by its probability.
-    """
-
-    profiles: Floats
-    constants: Floats
-    labels: list[NDArray[Any]]
+    profiles: Floats  # (row, ...): expected line of every template for each row, laid out by `Sums.places`
+    constants: Floats  # (row, sum): offset of each sum plus the effect of the row
+    labels: list[NDArray[Any]]  # (row, stencil) for each sum: most probable labels, or drawn by their probabilities
 
     def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
         """Return mean and variance over the sums at these columns (-1: the average one) for one of the rows."""
