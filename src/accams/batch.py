@@ -185,7 +185,6 @@ def _loaded(path: Path) -> Model:
 
 
 def _write(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    """Write a Parquet file, atomically."""
     import duckdb
 
     whole = path.with_name(f".{path.name}")

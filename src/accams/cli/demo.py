@@ -15,15 +15,7 @@ from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
 
 TITLES = ("Toy Story", "Star Wars: Episode IV - A New Hope", "Pulp Fiction", "Titanic", "Aladdin", "Alien")
-RATED = {
-    "Toy Story": 5.0,
-    "Aladdin": 5.0,
-    "Shrek": 5.0,
-    "Finding Nemo": 5.0,
-    "Pulp Fiction": 1.0,
-    "Fight Club": 1.0,
-    "Fargo": 1.0,
-}
+LIKED, NOT_LIKED = ("Toy Story", "Aladdin", "Shrek", "Finding Nemo"), ("Pulp Fiction", "Fight Club", "Fargo")
 POPULAR = 50  # ratings
 MAX_RANK = 60
 
@@ -95,7 +87,6 @@ def _sizes(model: ACCAMS, training: Observations, test: Observations, bias: base
 
 
 def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
-    """Films most like a few well-known ones."""
     table = Table("film", "most similar", title="Similar films (model of all ratings)", title_justify="left")
     for title in TITLES:
         film = next((x for x in popular if titles[x].startswith(title)), None)
@@ -107,10 +98,10 @@ def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table
 
 def _new_user(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
     """What someone new would like, who is known by a few ratings."""
-    rated = {next(x for x in popular if titles[x].startswith(title)): stars for title, stars in RATED.items()}
+    stars = dict.fromkeys(LIKED, 5.0) | dict.fromkeys(NOT_LIKED, 1.0)
+    rated = {next(x for x in popular if titles[x].startswith(title)): n for title, n in stars.items()}
     found = model.fold_in(rated).recommend(4, candidates=popular)
-    liked, not_liked = (", ".join(x for x in RATED if (RATED[x] > 3) == good) for good in (True, False))
-    title = f"For someone new, who likes {liked}, but not {not_liked}"
+    title = f"For someone new, who likes {', '.join(LIKED)}, but not {', '.join(NOT_LIKED)}"
     table = Table("film", "predicted", title=title, title_justify="left", min_width=78)
     for line in found:
         table.add_row(titles[line.item], f"{line.score:.2f}")

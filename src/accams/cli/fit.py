@@ -89,7 +89,6 @@ def _parameter(each: inspect.Parameter) -> inspect.Parameter:
 
 
 def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
-    """Make or resume an estimator and fit it."""
     from accams.cli.fitting import Job, fit_file, new_estimator, resumed_estimator
 
     path, resume = chosen["config"], chosen["resume"]
@@ -141,7 +140,6 @@ def command_to_go_on(given: dict[str, Any], checkpoint: Any) -> str:
 
 
 def _refuse_foreign(kind: str, given: dict[str, Any], paper: bool) -> None:
-    """Refuse options of the other model."""
     flags = foreign(kind, given) + (["--paper"] if paper and kind == "accams" else [])
     other = "accams" if kind == "bayes" else "bayes"
     are, them = ("is an option", "it") if len(flags) == 1 else ("are options", "them")

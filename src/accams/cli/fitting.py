@@ -121,5 +121,4 @@ def _check_paths(job: Job, estimator: Estimator) -> Path | None:
 
 
 def _written(path: Path | None) -> int | None:
-    """When the file was written, if it is there."""
     return path.stat().st_mtime_ns if path is not None and path.is_file() else None

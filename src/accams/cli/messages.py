@@ -59,7 +59,6 @@ def _names() -> list[tuple[str, str, bool]]:
 
 
 def show(kind: str, message: object) -> None:
-    """Print an error or a warning to standard error."""
     from rich.console import Console
     from rich.text import Text
 
@@ -74,7 +73,6 @@ def show_warning(message: Warning | str, *_: object) -> None:
 
 
 def two_columns() -> Any:
-    """Return an empty table of names and values."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from accams.cli.settings import options
+from accams.cli.settings import PANELS, options
 from accams.errors import InputError
 from accams.settings.kinds import Bytes
 
-DATA = "Data"
-BAYES = "bACCAMS (--model bayes)"
+DATA, BAYES = "Data", PANELS["bayes"]
 
 
 ModelName = StrEnum("ModelName", ["bayes", "accams"])
@@ -42,31 +41,32 @@ def _without_types(params: Any) -> Any:
     return params
 
 
-FULL = {  # texts for --help-all, where --help has a brief one
+FULL = {  # texts of options of `accams fit` for --help-all, where --help has a brief one
     "data": "CSV, TSV, '::'-separated, Parquet or NPZ; plain, .gz, or inside a .zip (archive.zip/inner/ratings.dat); "
-    "or a store written by accams ingest."
+    "or a store written by accams ingest.",
+    "test": "Share of the entries held out to report the error (of a store, a million at most); 0 fits all.",
+    "history": "Write what users have seen to this file, and leave it out of the model file.",
+    "model": "bayes: the mean over many draws, better predictions; accams: one small model, fast. "
+    "[dim]\\[default: bayes][/]",
+    "config": "Read options from a TOML file; those on the command line take precedence.",
+    "quiet": "Show neither progress nor the report, only warnings and errors.",
+    "resume": "Continue from this checkpoint with its parameters, and save the run there. The data and --test must be "
+    "as in the first run.",
 }
 
 
-def option(
-    name: str, text: str, metavar: str = "", *, full: str = "", default: str | None = None, panel: str | None = None
-) -> Any:
+def option(name: str, text: str, metavar: str = "", *, default: str | None = None, panel: str | None = None) -> Any:
     """Return an option; one without a metavar takes no value. `default` is what happens without the option."""
-    names = name.split()
-    if full:
-        FULL[names[0].removeprefix("--").replace("-", "_")] = full
     shown = f"{text} [dim]\\[default: {default}][/]" if default else text
     with_default = bool(metavar) and default is None
-    return typer.Option(*names, help=shown, rich_help_panel=panel, metavar=metavar, show_default=with_default)
+    return typer.Option(*name.split(), help=shown, rich_help_panel=panel, metavar=metavar, show_default=with_default)
 
 
 def argument(metavar: str, text: str) -> Any:
-    """Return an argument."""
     return typer.Argument(help=text, metavar=metavar, show_default=False)
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
-    """Show the help with all options and their full texts."""
     if wanted:
         generated = options()
         for each in ctx.command.params:
@@ -101,68 +101,11 @@ History = Annotated[
     ),
 ]  # fmt: skip
 Json = Annotated[bool, option("--json", "Write JSON to standard output.")]
-
-# -- fit: the data -----------------------------------------------------------------------------------------------
-
-Weight = Annotated[str | None, option("--weight", "Column with weights of the observations.", "NAME", panel=DATA)]
-Duplicates = Annotated[str, option("--duplicates", "Duplicate pairs: error, mean, last or sum.", "NAME", panel=DATA)]
-Zeros = Annotated[str, option("--zeros", "Blank cells: missing, or observed (as zeros).", "NAME", panel=DATA)]
-ZeroWeight = Annotated[float, option("--zero-weight", "Weight of a blank with --zeros observed.", "X", panel=DATA)]
-Test = Annotated[
-    float,
-    option(
-        "--test", "Share of entries held out; 0 fits all.", "X", panel=DATA,
-        full="Share of the entries held out to report the error (of a store, a million at most); 0 fits all.",
-    ),
-]  # fmt: skip
-
-# -- fit ---------------------------------------------------------------------------------------------------------
-
-ModelFile = Annotated[Path, option("--output -o", "Model file to write.", "PATH")]
-HistoryOut = Annotated[
-    Path | None,
-    option(
-        "--history", "Write what users have seen to this file.", "PATH",
-        full="Write what users have seen to this file, and leave it out of the model file.",
-    ),
-]  # fmt: skip
-Kind = Annotated[
-    ModelName | None,
-    option(
-        "--model", "bayes (accurate) or accams (small, fast).", "NAME", default="bayes",
-        full="bayes: the mean over many draws, better predictions; accams: one small model, fast. "
-        "[dim]\\[default: bayes][/]",
-    ),
-]  # fmt: skip
-Config = Annotated[
-    Path | None,
-    option(
-        "--config", "Read options from a TOML file.", "PATH",
-        full="Read options from a TOML file; those on the command line take precedence.",
-    ),
-]  # fmt: skip
-Quiet = Annotated[
-    bool,
-    option(
-        "--quiet -q", "Show only warnings and errors.",
-        full="Show neither progress nor the report, only warnings and errors.",
-    ),
-]  # fmt: skip
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all", help="Show all options, with full texts.", callback=_show_all, is_eager=True, show_default=False
-    ),
+Std = Annotated[bool, option("--std", "Add the standard deviation of an observation (bayes).")]
+Quantiles = Annotated[
+    str | None, option("--quantiles", "Add these quantiles of an observation, such as 0.05,0.95 (bayes).", "X[,X...]")
 ]
-Paper = Annotated[bool, option("--paper", "Start from the paper's settings; other options change them.", panel=BAYES)]
-Resume = Annotated[
-    Path | None,
-    option(
-        "--resume", "Continue from this checkpoint.", "PATH",
-        full="Continue from this checkpoint with its parameters, and save the run there. The data and --test must be "
-        "as in the first run.",
-    ),
-]  # fmt: skip
+BatchEngine = Annotated[Place, option("--engine", "Run on this machine (cpu) or on a Ray cluster (ray).", "NAME")]
 Address = Annotated[
     str | None,
     option(
@@ -170,18 +113,33 @@ Address = Annotated[
         default="one is started",
     ),
 ]  # fmt: skip
-FormerSchedule = Annotated[str | None, option("--schedule", "Deprecated: use --backfit.", "NAME")]
 
-# -- predict -----------------------------------------------------------------------------------------------------
+# -- fit: the data -----------------------------------------------------------------------------------------------
 
-Std = Annotated[bool, option("--std", "Add the standard deviation of an observation (bayes).")]
-Quantiles = Annotated[
-    str | None, option("--quantiles", "Add these quantiles of an observation, such as 0.05,0.95 (bayes).", "X[,X...]")
+Weight = Annotated[str | None, option("--weight", "Column with weights of the observations.", "NAME", panel=DATA)]
+Duplicates = Annotated[str, option("--duplicates", "Duplicate pairs: error, mean, last or sum.", "NAME", panel=DATA)]
+Zeros = Annotated[str, option("--zeros", "Blank cells: missing, or observed (as zeros).", "NAME", panel=DATA)]
+ZeroWeight = Annotated[float, option("--zero-weight", "Weight of a blank with --zeros observed.", "X", panel=DATA)]
+Test = Annotated[float, option("--test", "Share of entries held out; 0 fits all.", "X", panel=DATA)]
+
+# -- fit ---------------------------------------------------------------------------------------------------------
+
+ModelFile = Annotated[Path, option("--output -o", "Model file to write.", "PATH")]
+HistoryOut = Annotated[Path | None, option("--history", "Write what users have seen to this file.", "PATH")]
+Kind = Annotated[
+    ModelName | None, option("--model", "bayes (accurate) or accams (small, fast).", "NAME", default="bayes")
 ]
-
-# -- batches -----------------------------------------------------------------------------------------------------
-
-BatchEngine = Annotated[Place, option("--engine", "Run on this machine (cpu) or on a Ray cluster (ray).", "NAME")]
+Config = Annotated[Path | None, option("--config", "Read options from a TOML file.", "PATH")]
+Quiet = Annotated[bool, option("--quiet -q", "Show only warnings and errors.")]
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", help="Show all options, with full texts.", callback=_show_all, is_eager=True, show_default=False
+    ),
+]
+Paper = Annotated[bool, option("--paper", "Start from the paper's settings; other options change them.", panel=BAYES)]
+Resume = Annotated[Path | None, option("--resume", "Continue from this checkpoint.", "PATH")]
+FormerSchedule = Annotated[str | None, option("--schedule", "Deprecated: use --backfit.", "NAME")]
 
 # -- values ------------------------------------------------------------------------------------------------------
 

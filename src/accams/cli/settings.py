@@ -33,7 +33,6 @@ class Option:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The kind of value in each model."""
         return {model: each.metadata["kind"] for model, (_, each) in self.parameters.items()}
 
     def parse(self, model: str, text: Any, called: str = "") -> Any:
@@ -98,13 +97,11 @@ def foreign(model: str, given: dict[str, Any]) -> list[str]:
 
 
 def flags_of(parameters: tuple[str, ...], model: str = "bayes") -> dict[str, str]:
-    """Return the flags of parameters, by option name."""
     by_parameter = {each.parameters[model][0]: each for each in options().values() if model in each.parameters}
     return {by_parameter[name].name: by_parameter[name].flags[0] for name in parameters if name in by_parameter}
 
 
 def refuse(flags: list[str], why: str) -> None:
-    """Raise InputError if there are any flags."""
     if flags:
         raise InputError(f"{listed(flags)} {why}")
 
@@ -124,10 +121,9 @@ def _full(each: Field[Any]) -> str:
 
 @cache
 def _flag(name: str) -> str:
-    for cls in CLASSES.values():
-        for parameter, each in every(cls):
-            if parameter.rpartition("__")[2] == name and each.metadata["flag"] != "-":
-                return each.metadata["flag"].split()[0] if each.metadata["flag"] else f"--{name.replace('_', '-')}"
+    for option in options().values():
+        if any(parameter.rpartition("__")[2] == name for parameter, _ in option.parameters.values()):
+            return option.flags[0]
     return name
 
 

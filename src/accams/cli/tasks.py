@@ -29,7 +29,6 @@ MOST_SHAPES = 4  # of templates that are listed
 
 
 def evaluate_file(path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
-    """Print the error of a model on a file."""
     observations = Observations.from_file(data, row, col, value)
     result = load(path).evaluate(observations)
     table = two_columns()
@@ -64,14 +63,12 @@ def compress_file(
 
 
 def _some_pairs(model: Model, seed: int) -> list[tuple[Any, Any]]:
-    """Return random pairs of ids."""
     random = np.random.default_rng(seed)
     rows, cols = (index.ids[random.integers(len(index), size=CELLS)] for index in model.indices)
     return list(zip(rows.tolist(), cols.tolist(), strict=True))
 
 
 def show_info(path: Path) -> None:
-    """Print shape, stencils and size of a model file."""
     model = load(path)
     stencils, (m, n) = model.stencils, model.shape
     table = two_columns()
@@ -108,7 +105,6 @@ def _size_rows(table: Table, model: Model, path: Path) -> None:
 
 
 def _fitted_rows(table: Table, model: Model) -> None:
-    """Add what a model knows of its data and its fit."""
     rmse = model.info.training.get("train_rmse_")
     if rmse is not None:
         table.add_row("train RMSE", f"{rmse:.4f}")
@@ -170,7 +166,6 @@ def _check_paths(page: Path, read: list[Path | None], figures: Path | None) -> N
 
 
 def fit_report(model: Model, held_out: Observations | None, seconds: float, output: Path) -> Any:
-    """Return the table that `accams fit` prints."""
     table, training, result = two_columns(), model.info.training, model.evaluation
     single = model.posterior is None
     table.add_row("train RMSE", number(training["train_rmse_"]) + ("" if single else "  (of single draws)"))
@@ -191,7 +186,6 @@ def fit_report(model: Model, held_out: Observations | None, seconds: float, outp
 
 
 def coverage_text(result: Evaluation) -> str:
-    """Return the share of observations inside their intervals."""
     return f"{100 * (result.covered(COVERAGE) or 0.0):.1f}%  (of the entries, by {COVERAGE:.0%} intervals)"
 
 
@@ -215,5 +209,4 @@ def error_of_one_draw(model: Model, held_out: Observations) -> float:
 
 
 def number(x: Any, digits: int = 4) -> str:
-    """Return a number as text, or a dash for None."""
     return "-" if x is None else f"{x:.{digits}f}"

@@ -124,7 +124,6 @@ def show_hierarchy(
     path: Path, depth: int, side: str, branches: int, least: int | None, active: float, titles: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Print the tree of items or users."""
     model = load(path)
     axis = 1 if side == "items" else 0
     index = model.indices[axis]
@@ -165,12 +164,10 @@ def ids_of(index: Index, texts: list[str]) -> list[Any]:
 
 
 def names_of(titles: Path | None, index: Index) -> dict[Any, str]:
-    """Return titles by id, if there is a file of them."""
     return {} if titles is None else read_titles(titles, index)
 
 
 def write_json(what: Any, drop: tuple[str, ...] = ()) -> None:
-    """Write JSON to standard output."""
     if isinstance(what, list):
         what = [{k: v for k, v in each.items() if k not in drop} for each in what]
     sys.stdout.write(json.dumps(what, indent=2, default=str) + "\n")

@@ -79,8 +79,10 @@ def fit(
     chains = _chains(observations, plan, plan.sigma2 if calibration is None else calibration.sigma2)
     try:
         if calibration is not None and plan.run.visits is None:
-            chains.continue_from(_by_distance(warm, calibration.sigma2))
-            chains.set_sigma2(calibration.sigma2)
+            sigma2 = calibration.sigma2
+            chains.continue_from(sorted(warm, key=lambda chain: abs(np.log(chain.sigma2 / sigma2))))
+            for chain in chains.chains:
+                chain.sigma2 = sigma2
         warm.clear()
         state = begin(chains, observations, plan, calibration, asked, validation, began)
         if files.resume is not None:
@@ -103,7 +105,6 @@ def begin(
     chains: Chains, observations: Observations, plan: FitPlan, calibration: Calibration | None, asked: Cells | None,
     validation: RunningValidation | None, began: float,
 ) -> Run:  # fmt: skip
-    """Return a run before its first sweep."""
     keeper = Keeper(plan.run.max_draws, plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
     scale = plan.sigma2 if calibration is None else calibration.error
     probes = make_probes(observations, plan.hyper.seed)
@@ -112,7 +113,6 @@ def begin(
 
 
 def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> BayesianFit:
-    """Return the result of a run."""
     burn_in, engine, obs = state.plan.burn_in(state.sweep), state.chains.engine, state.chains.engine.observations
     draws = state.draws()
     first = min(burn_in, max(len(state.history) - 1, 0))
@@ -161,11 +161,6 @@ def _calibrate(
         return Calibration(last, float(np.sqrt(last)), last), chains.chains, "interrupted"
     finally:
         chains.close()
-
-
-def _by_distance(chains: list[Chain], sigma2: float) -> list[Chain]:
-    """Sort chains by the distance of their noise level from `sigma2`."""
-    return sorted(chains, key=lambda chain: abs(np.log(chain.sigma2 / sigma2)))
 
 
 def _report(chain: Chain, sweep: int, n_sweeps: int, began: float) -> Sweep:

@@ -75,7 +75,6 @@ def held_out_split(observations: Observations, seed: int) -> tuple[Observations,
 
 
 def held_out_size(entries: int) -> int:
-    """Return how many of `entries` observations are held out."""
     return min(max(int(round(SHARE * entries)), FEWEST), MOST, entries // 5)
 
 
@@ -96,7 +95,6 @@ class CalibrationSet:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the predictions of earlier stages."""
         self.count, self.estimates = 0, list[Floats]()
         self.sums: Floats = np.zeros(0)
         self.squares: Floats = np.zeros(0)

@@ -68,12 +68,10 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """Return the header of a checkpoint."""
     return read(path)[0]
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], Tensors]:
-    """Return the header and tensors of a checkpoint."""
     header, tensors = container.read(path, KIND, FORMAT)
     if header["format"] < FORMAT:
         raise ModelFileError(f"{path} was written by an earlier version of accams and cannot be resumed: fit again")

@@ -17,10 +17,9 @@ from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise,
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
 from accams.fit import conditionals
-from accams.fit.backfit import BackfitSettings, alternate
+from accams.fit.backfit import BackfitSettings, Visit, alternate, visit_of
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
-from accams.fit.visits import Visit, visit_of
 from accams.model.stencils import Labels
 
 Random = np.random.Generator
@@ -138,7 +137,6 @@ class Chain:
     # -- state ------------------------------------------------------------------------------------------------
 
     def row_weights(self) -> NDArray[np.float64]:
-        """Return the precision w_i of every row."""
         weights = self.state.row_weights
         return np.ones(self.state.shape[0]) if weights is None else np.asarray(weights * self.state.engine.row_step)
 
@@ -148,16 +146,13 @@ class Chain:
         return sum(self.state.shape) * max(len(self.hyper.shapes), 1)
 
     def occupied(self) -> float:
-        """Return the number of occupied row and column clusters per stencil."""
         used = sum(int(np.count_nonzero(counts)) for both in self.counts for counts in both)
         return used / max(len(self.state.templates), 1)
 
     def mean_squared_error(self) -> float:
-        """Return the mean squared error of the current draw on the training data."""
         return max(self.state.squared_error(), 0.0) / self._mass
 
     def recount(self) -> None:
-        """Recount the labels of all stencils."""
         state = self.state
         labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
         self.counts = [[np.bincount(c, None, T.shape[0]), np.bincount(d, None, T.shape[1])] for T, c, d in labels]

@@ -47,13 +47,11 @@ class Observed:
         return sum(1 if moved is None else moved for moved in moves)
 
     def copy(self) -> Self:
-        """Return an independent copy."""
         result = copy(self)
         result.state = self._restored(self.state.templates, self.state.row_labels, self.state.col_labels)
         return result
 
     def rounded(self, price: float) -> Self:
-        """Return a copy with templates quantised for this price, and labels reassigned to them."""
         result, state = copy(self), self.state
         grid, weight = self.engine.grid, self.engine.observations.total_weight()
         result.fixed = [in_steps(grid.values(T), price, weight) for T in state.templates]
@@ -67,11 +65,9 @@ class Observed:
         return result
 
     def left(self) -> tuple[float, float, float]:
-        """Return the squared error, the squared error without stencils, and the total weight."""
         return self.state.squared_error(), self._without, self.engine.observations.total_weight()
 
     def to_sum(self, price: float, unseen: Unseen) -> StencilSum:
-        """Return the stencil sum; templates are quantised unless the price is zero."""
         state, grid, weight = self.state, self.engine.grid, self.engine.observations.total_weight()
         pairs: list[tuple[NDArray[np.float32], float | None]] = [(grid.values(T), None) for T in state.templates]
         if self.fixed is not None:

@@ -107,7 +107,6 @@ class Problem:
         return self._adjoint(stored, n) - self.blank * offset * self._sizes()
 
     def unpack(self, t: Vector) -> list[Vector]:
-        """Split a vector into one template per stencil."""
         return [t[a : a + shape[0] * shape[1]].reshape(shape) for a, shape in zip(self.first, self.shapes, strict=True)]
 
     def _stored_cells(self, t: Vector, weights: Vector | None) -> Vector:

@@ -43,7 +43,6 @@ class RunPlan:
     visits: int | None = None
 
     def burn_in(self, sweeps: int) -> int:
-        """Return the burn-in of a run of this many sweeps."""
         return int(BURN_IN * sweeps) if self.n_burn_in is None else self.n_burn_in
 
 
@@ -71,7 +70,7 @@ class Sweep:
     validation_rmse, validation_rmse_draw : float or None
         Validation error of the running mean and of the current draws, with validation data.
     visits : array of shape (n_stencils, 5) or None
-        Statistics of each stencil, averaged over chains; columns are the fields of `accams.fit.visits.Visit`.
+        Statistics of each stencil, averaged over chains; columns are the fields of `accams.fit.backfit.Visit`.
     """
 
     phase: Literal["calibrating", "sampling"]
@@ -98,7 +97,6 @@ class RunningValidation:
     clip: tuple[float, float] = (-np.inf, np.inf)
 
     def rmse(self, prediction: NDArray[np.float64]) -> float:
-        """Return the error of a prediction at these cells."""
         error = np.clip(prediction, *self.clip) - self.values
         return float(np.sqrt(np.average(error * error, weights=self.weights)))
 
@@ -123,7 +121,6 @@ class Run:
     settled: bool = False
 
     def step(self) -> Sweep:
-        """Run and record one sweep of all chains."""
         plan, chains = self.plan, self.chains
         # Rescaling row weights to mean one is not a Gibbs step. With a fixed sigma^2 it is part of its calibration and
         # ends with the burn-in; with a sampled one it must not happen.
@@ -143,7 +140,6 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Return whether the run is complete."""
         if self.sweep >= (self.plan.n_sweeps or self.plan.most_sweeps):
             return True
         since = max(self.best[1], self.plan.n_burn_in or 0)

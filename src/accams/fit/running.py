@@ -22,7 +22,6 @@ class MeanBlock:
     squares: Floats
 
     def joined(self, after: "MeanBlock") -> "MeanBlock":
-        """Return the union of this block and the next one."""
         return MeanBlock(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
 
 
@@ -87,7 +86,6 @@ class Keeper:
     draws: list[list[Draw]] = field(default_factory=list)  # one list per sweep kept
 
     def wants(self, sweep: int) -> bool:
-        """Return whether the draws of this sweep are kept."""
         return (sweep + 1) % self.interval == 0
 
     def add(self, draws: list[Draw], burn_in: int = 0) -> None:

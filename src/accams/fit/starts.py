@@ -110,7 +110,6 @@ def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0
 
 
 def add_stencil(encoding: Encoding, shape: tuple[int, int], price: float, random: np.random.Generator) -> None:
-    """Add a stencil fitted to the residual."""
     weights = encoding.weights(0), encoding.weights(1)
     a, b = (np.sqrt(w)[:, None] for w in weights)
     size = encoding.target.shape[1]

@@ -50,7 +50,6 @@ def write(
 
 
 def write_page(facts: Facts, path: str | Path, name: str, library: str) -> None:
-    """Write the page of these facts."""
     write_atomically(Path(path), html(facts, name, library).encode("utf-8", "replace"))
 
 
@@ -99,7 +98,6 @@ class Page:
 
 
 def html(facts: Facts, name: str, library: str) -> str:
-    """Return the whole page."""
     page = Page()
     _knowledge(page, facts)
     _goodness(page, facts)

@@ -33,7 +33,6 @@ class Folded:
         return draws.mean(axis=0), draws.var(axis=0)
 
     def in_units(self, sums: Sums) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return profiles and constants as integers, for `Catalogue.best_of`."""
         return sums.in_units(self.profiles), sums.in_units(self.constants - sums.codes[0].offset)
 
 
@@ -100,6 +99,5 @@ def _variance(effects: NDArray[np.floating]) -> float:
 
 
 def _pieces(n: int) -> list[tuple[int, int]]:
-    """Split n rows into one range per thread."""
     cuts = np.linspace(0, n, min(n, THREADS.n_threads) + 1).round().astype(int).tolist()
     return list(pairwise(cuts)) or [(0, 0)]

@@ -176,6 +176,5 @@ def recommendations(
     users: NDArray[Any], items: NDArray[Any], ranks: NDArray[np.int64], scores: NDArray[np.float64],
     std: NDArray[np.float64] | None, rules: NDArray[Any],
 ) -> Records[Recommendation]:  # fmt: skip
-    """Return recommendations as records."""
     columns = {"user": users, "item": items, "rank": ranks, "score": scores, "std": std, "rule": rules}
     return Records(Recommendation, {name: x for name, x in columns.items() if x is not None})

@@ -46,7 +46,6 @@ class Sums:
 
     @cached_property
     def label_priors(self) -> list[tuple[Positions, Floats]]:
-        """Label prior of each sum (`label_priors`)."""
         return list(map(label_priors, self.codes))
 
     def column_pairs(self, d: int) -> Floats:
@@ -130,7 +129,6 @@ class Catalogue:
 
     @classmethod
     def of(cls, sums: Sums, columns: Positions) -> Self:
-        """Lay out these columns of the model."""
         blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths)]
         groups = max((len(block) for _, block in blocks), default=1)
         places = np.full((len(blocks), groups, 2), -1, np.int64)
