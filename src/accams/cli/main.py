@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable
+from enum import StrEnum
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +40,8 @@ def command(place: str) -> Callable[[Declared], Declared]:
         @wraps(declared)
         def run_command(**chosen: Any) -> None:
             module, name = place.split(".")
-            if getattr(import_module(f"accams.cli.{module}"), name)(**chosen) is False:
+            given = {key: x.value if isinstance(x, StrEnum) else x for key, x in chosen.items()}
+            if getattr(import_module(f"accams.cli.{module}"), name)(**given) is False:
                 raise typer.Exit(1)
 
         app.command(cls=o.Command)(run_command)
