@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from accams.cli.values import size_in_bytes
+from accams.cli.options import size_in_bytes
 from accams.data.planted import planted_stencils
 from common import machine, table
 

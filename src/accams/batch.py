@@ -1,7 +1,5 @@
 """Recommend to all users, or predict many pairs, into folders of Parquet files: locally or on a Ray cluster."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -187,7 +185,6 @@ def _loaded(path: Path) -> Model:
 
 
 def _write(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    """Write a Parquet file, atomically."""
     import duckdb
 
     whole = path.with_name(f".{path.name}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from importlib import import_module
+from inspect import getclosurevars, signature
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,18 @@ def test_help_begins_with_an_imperative_and_names_no_types(command: str) -> None
         "Check",
     }  # fmt: skip
     assert "<bool>" not in shown
+
+
+def test_every_command_is_run_by_a_function_that_takes_its_options() -> None:
+    declared = [each.callback for each in app.registered_commands if each.callback and each.callback.__name__ != "fit"]
+    assert len(declared) == len(COMMANDS) - 1
+    for each in declared:
+        module, name = getclosurevars(each).nonlocals["place"].split(".")
+        taken = signature(getattr(import_module(f"accams.cli.{module}"), name)).parameters
+        assert set(signature(each).parameters) <= set(taken)
+        assert {x for x, parameter in taken.items() if parameter.default is parameter.empty} <= set(
+            signature(each).parameters
+        )
 
 
 def test_help_names_the_extras() -> None:

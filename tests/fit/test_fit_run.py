@@ -231,8 +231,6 @@ def test_results_are_in_the_order_of_the_chains():
     rows, cols = np.arange(5), np.arange(5)
     expected = [chain.state.predict_at(rows, cols) for chain in chains.chains]
     np.testing.assert_array_equal(chains.predict_at(rows, cols), expected)
-    chains.set_sigma2(0.5)
-    assert [chain.sigma2 for chain in chains.chains] == [0.5] * 5
     chains.close()
 
 

@@ -1,7 +1,5 @@
 """`accams demo`: a real ratings table, a fit, honest comparisons, similar titles and someone new."""
 
-from __future__ import annotations
-
 from time import perf_counter
 from typing import Any
 
@@ -17,15 +15,7 @@ from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
 
 TITLES = ("Toy Story", "Star Wars: Episode IV - A New Hope", "Pulp Fiction", "Titanic", "Aladdin", "Alien")
-RATED = {
-    "Toy Story": 5.0,
-    "Aladdin": 5.0,
-    "Shrek": 5.0,
-    "Finding Nemo": 5.0,
-    "Pulp Fiction": 1.0,
-    "Fight Club": 1.0,
-    "Fargo": 1.0,
-}
+LIKED, NOT_LIKED = ("Toy Story", "Aladdin", "Shrek", "Finding Nemo"), ("Pulp Fiction", "Fight Club", "Fargo")
 POPULAR = 50  # ratings
 MAX_RANK = 60
 
@@ -39,12 +29,7 @@ def run_demo(seed: int = 0, n_stencils: int = 200) -> None:
     training, test = random_split(observations, 0.1, seed)
     began = perf_counter()
     # a film here has 11 ratings on average, a user 149: few film clusters, many user clusters
-    settings: dict[str, Any] = {
-        "n_clusters": (20, 3),
-        "learning_rate": 0.1,
-        "shrinkage": 5.0,
-        "random_state": seed,
-    }
+    settings: dict[str, Any] = {"n_clusters": (20, 3), "learning_rate": 0.1, "shrinkage": 5.0, "random_state": seed}
     model = ACCAMS(n_stencils, early_stopping=True, verbose=True, **settings).fit(training)
     seconds = perf_counter() - began
 
@@ -102,7 +87,6 @@ def _sizes(model: ACCAMS, training: Observations, test: Observations, bias: base
 
 
 def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
-    """Films most like a few well-known ones."""
     table = Table("film", "most similar", title="Similar films (model of all ratings)", title_justify="left")
     for title in TITLES:
         film = next((x for x in popular if titles[x].startswith(title)), None)
@@ -114,10 +98,10 @@ def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table
 
 def _new_user(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
     """What someone new would like, who is known by a few ratings."""
-    rated = {next(x for x in popular if titles[x].startswith(title)): stars for title, stars in RATED.items()}
+    stars = dict.fromkeys(LIKED, 5.0) | dict.fromkeys(NOT_LIKED, 1.0)
+    rated = {next(x for x in popular if titles[x].startswith(title)): n for title, n in stars.items()}
     found = model.fold_in(rated).recommend(4, candidates=popular)
-    liked, not_liked = (", ".join(x for x in RATED if (RATED[x] > 3) == good) for good in (True, False))
-    title = f"For someone new, who likes {liked}, but not {not_liked}"
+    title = f"For someone new, who likes {', '.join(LIKED)}, but not {', '.join(NOT_LIKED)}"
     table = Table("film", "predicted", title=title, title_justify="left", min_width=78)
     for line in found:
         table.add_row(titles[line.item], f"{line.score:.2f}")

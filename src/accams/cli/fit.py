@@ -1,7 +1,5 @@
 """`accams fit`: from options and a configuration file to an estimator."""
 
-from __future__ import annotations
-
 import inspect
 import shlex
 from copy import copy
@@ -13,11 +11,29 @@ import typer
 from accams.cli import options as o
 from accams.cli.messages import show_warning
 from accams.cli.settings import flags_of, foreign, listed, options, parameters_of, refuse
-from accams.cli.values import join_cluster
 from accams.errors import InputError
+from accams.settings.fields import require
+from accams.settings.kinds import FLAG, Kind, Number, Text, Words
 
 HIDDEN = {"weight", "duplicates", "zeros", "zero_weight", "paper", "address", "schedule"}
 READING = ("row", "col", "value", "weight", "duplicates", "zeros", "zero_weight")
+RECORDS = ("priors", "schedule")
+PATH, TEXT = Text("a path"), Text("the name of a column")
+OTHERS: dict[str, Kind] = {
+    "output": PATH,
+    "history": PATH,
+    "model": Words("bayes", "accams"),
+    "paper": FLAG,
+    "quiet": FLAG,
+    "test": Number(0.0, 1.0),
+    "row": TEXT,
+    "col": TEXT,
+    "value": TEXT,
+    "weight": TEXT,
+    "duplicates": Words("error", "mean", "last", "sum"),
+    "zeros": Words("missing", "observed"),
+    "zero_weight": Number(),
+}
 HELP = """Fit a model to a file of observations and save it.
 
 [bold]accams fit ratings.csv -o model.accams[/]
@@ -55,7 +71,7 @@ def command() -> Any:
     def fit(ctx: typer.Context, **chosen: Any) -> None:
         run_fit(ctx, chosen)
 
-    context, *own = inspect.signature(main_options, eval_str=True).parameters.values()
+    context, *own = inspect.signature(main_options).parameters.values()
     shown = [_parameter(each) for each in own]
     generated = [option.signature() for option in options().values()]
     parameters = [context, *shown[:4], *generated, *shown[4:]]
@@ -73,8 +89,6 @@ def _parameter(each: inspect.Parameter) -> inspect.Parameter:
 
 
 def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
-    """Make or resume an estimator and fit it."""
-    from accams.cli.config import read_config
     from accams.cli.fitting import Job, fit_file, new_estimator, resumed_estimator
 
     path, resume = chosen["config"], chosen["resume"]
@@ -92,7 +106,7 @@ def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
     estimator = new_estimator(kind, paper, parameters) if resume is None else resumed_estimator(resume, parameters)
     job = {name: given.get(name, chosen[name]) for name in (*READING, "data", "output", "history", "test", "quiet")}
     estimator.set_params(**({"verbose": False} if job["quiet"] else {}))
-    join_cluster(estimator.engine, chosen["address"])
+    o.join_cluster(estimator.engine, chosen["address"])
     reading = {name: job[name] for name in READING}
     paths = Path(job["data"]), Path(job["output"]), None if job["history"] is None else Path(job["history"])
     go_on = command_to_go_on(given, estimator.get_params().get("checkpoint"))
@@ -126,15 +140,10 @@ def command_to_go_on(given: dict[str, Any], checkpoint: Any) -> str:
 
 
 def _refuse_foreign(kind: str, given: dict[str, Any], paper: bool) -> None:
-    """Refuse options of the other model."""
     flags = foreign(kind, given) + (["--paper"] if paper and kind == "accams" else [])
     other = "accams" if kind == "bayes" else "bayes"
-    one = len(flags) == 1
-    refuse(
-        flags,
-        f"{'is an option' if one else 'are options'} of the other model: use --model {other}, or leave "
-        f"{'it' if one else 'them'} out",
-    )
+    are, them = ("is an option", "it") if len(flags) == 1 else ("are options", "them")
+    refuse(flags, f"{are} of the other model: use --model {other}, or leave {them} out")
 
 
 def _refuse_with_resume(typed: dict[str, Any], model: str | None) -> None:
@@ -146,8 +155,45 @@ def _refuse_with_resume(typed: dict[str, Any], model: str | None) -> None:
     allowed = flags_of((*MAY_DIFFER, "random_state"))  # the seed also decides which entries are held out
     fixed = [option.flags[0] for name, option in options().items() if name in typed and name not in allowed]
     fixed += ["--paper"] if typed.get("paper") else []
-    refuse(
-        fixed,
-        "cannot be given with --resume, since the checkpoint decides: only "
-        f"{listed(sorted(allowed.values()))} can be given anew",
-    )
+    free = listed(sorted(allowed.values()))
+    refuse(fixed, f"cannot be given with --resume, since the checkpoint decides: only {free} can be given anew")
+
+
+def read_config(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read a configuration file: values by option name, and how messages name each (its key and the file).
+
+    Keys are the options of `accams fit`, with dashes or underscores, or the parameters of the estimators; the tables
+    ``[priors]`` and ``[schedule]`` hold the fields of those records. Values of parameters have yet to be parsed.
+    """
+    import tomllib
+
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}") from None
+    by_parameter = {parameter: name for name, each in options().items() for parameter, _ in each.parameters.values()}
+    known = {each.replace("__", "."): name for each, name in by_parameter.items()}
+    known.update({name: name for name in (*options(), *OTHERS)})
+    flat = _flat(content)
+    require(flat, known, f"setting in {path} called")
+    values: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+    for key, value in flat.items():
+        name, label = known[key], f"{key!r} in {path}"
+        if name in values:
+            raise InputError(f"{label} sets the same as {labels[name]}: leave one out")
+        values[name], labels[name] = OTHERS[name].parse(label, value) if name in OTHERS else value, label
+    return values, labels
+
+
+def _flat(content: dict[str, Any]) -> dict[str, Any]:
+    """Return settings by name with underscores, those of records as ``record.name``."""
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in RECORDS and isinstance(value, dict):
+            flat.update({f"{key}.{name.replace('-', '_')}": x for name, x in value.items()})
+        else:
+            flat[key.replace("-", "_")] = value
+    return flat

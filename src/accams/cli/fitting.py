@@ -1,7 +1,5 @@
 """Run `accams fit`: read, split, fit or resume, save, report."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from accams.cli.messages import show_warning
-from accams.cli.tables import fit_report
-from accams.cli.values import check_outputs
+from accams.cli.options import check_outputs
+from accams.cli.tasks import fit_report
 from accams.data.observations import Observations
 from accams.data.splits import random_split, some_positions
 from accams.errors import InputError
@@ -31,40 +29,23 @@ out, err = Console(), Console(stderr=True)
 
 @dataclass(frozen=True)
 class Job:
-    """What to fit and where to write it.
-
-    Attributes
-    ----------
-    history : path or None
-        Where to write what users have seen; None leaves it to the model file.
-    reading : dict
-        Arguments of `Observations.from_file`.
-    test : float
-        Share of the entries that is held out.
-    resume : path or None
-        The checkpoint to go on from.
-    go_on : str
-        The command that would go on from a checkpoint of this fit.
-    """
+    """What to fit and where to write it."""
 
     data: Path
     output: Path
-    history: Path | None
-    reading: dict[str, Any]
-    test: float
+    history: Path | None  # where to write what users have seen; None leaves it to the model file
+    reading: dict[str, Any]  # arguments of `Observations.from_file`
+    test: float  # share of the entries that is held out
     quiet: bool
-    resume: Path | None
-    go_on: str
-
-
-def class_of(kind: str) -> type[Estimator]:
-    """Return the estimator that --model names."""
-    return BayesianACCAMS if kind == "bayes" else ACCAMS
+    resume: Path | None  # checkpoint to go on from
+    go_on: str  # command that would go on from a checkpoint of this fit
 
 
 def new_estimator(kind: str, paper: bool, parameters: dict[str, Any]) -> Estimator:
     """Return an estimator with these parameters, and its own or the paper's defaults."""
-    return BayesianACCAMS.paper(**parameters) if paper else class_of(kind)().set_params(**parameters)
+    if paper:
+        return BayesianACCAMS.paper(**parameters)
+    return (BayesianACCAMS() if kind == "bayes" else ACCAMS()).set_params(**parameters)
 
 
 def resumed_estimator(path: Path, parameters: dict[str, Any]) -> BayesianACCAMS:
@@ -140,5 +121,4 @@ def _check_paths(job: Job, estimator: Estimator) -> Path | None:
 
 
 def _written(path: Path | None) -> int | None:
-    """When the file was written, if it is there."""
     return path.stat().st_mtime_ns if path is not None and path.is_file() else None

@@ -1,53 +1,25 @@
 """The `accams` command."""
 
-from __future__ import annotations
-
 import sys
 import warnings
-from functools import partial
+from collections.abc import Callable
+from enum import StrEnum
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from accams import __version__
 from accams.cli import fit, messages
-from accams.cli.options import (
-    Address,
-    BatchEngine,
-    Col,
-    Command,
-    Data,
-    Duplicates,
-    Group,
-    History,
-    HistoryOut,
-    Json,
-    Likeness,
-    Model,
-    Number,
-    Output,
-    Place,
-    Quantiles,
-    Rated,
-    Row,
-    Side,
-    Std,
-    Titles,
-    Value,
-    Weight,
-    Zeros,
-    ZeroWeight,
-    argument,
-    option,
-)
-from accams.cli.settings import listed
-from accams.cli.values import quantiles as levels_of
-from accams.cli.values import size_in_bytes
-from accams.errors import AccamsError, InputError
+from accams.cli import options as o
+from accams.cli.options import argument, option
+from accams.errors import AccamsError
 
+Declared = TypeVar("Declared", bound=Callable[..., None])
 app = typer.Typer(
-    cls=Group,
+    cls=o.Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
@@ -55,21 +27,38 @@ app = typer.Typer(
     help="Complete, compress and explain matrices with sums of small co-clusterings.\n\n"
     "Start with [bold]accams demo[/], then [bold]accams fit ratings.csv -o model.accams[/].",
 )
-command = partial(app.command, cls=Command)
 
 
-@command()
+def command(place: str) -> Callable[[Declared], Declared]:
+    """Add a command with the options and the help of a declaration, run by a function of the same parameters.
+
+    `place` is that function's module in `accams.cli`, imported only when the command runs, and its name. It returns
+    False if the command has failed.
+    """
+
+    def added(declared: Declared) -> Declared:
+        @wraps(declared)
+        def run_command(**chosen: Any) -> None:
+            module, name = place.split(".")
+            given = {key: x.value if isinstance(x, StrEnum) else x for key, x in chosen.items()}
+            if getattr(import_module(f"accams.cli.{module}"), name)(**given) is False:
+                raise typer.Exit(1)
+
+        app.command(cls=o.Command)(run_command)
+        return declared
+
+    return added
+
+
+@command("demo.run_demo")
 def demo(seed: Annotated[int, option("--seed", "Seed of split and fit.", "N")] = 0) -> None:
     """Fit a small MovieLens table and show the results (needs accams\\[demo])."""
-    from accams.cli.demo import run_demo
-
-    run_demo(seed)
 
 
-command(help=fit.HELP)(fit.command())
+app.command(cls=o.Command, help=fit.HELP)(fit.command())
 
 
-@command()
+@command("bulk.ingest_files")
 def ingest(
     sources: Annotated[
         list[Path],
@@ -79,13 +68,13 @@ def ingest(
         ),
     ],
     output: Annotated[Path, option("--output -o", "Store to write: a folder that does not exist yet.", "PATH")],
-    row: Row = None,
-    col: Col = None,
-    value: Value = None,
-    weight: Weight = None,
-    duplicates: Duplicates = "error",
-    zeros: Zeros = "missing",
-    zero_weight: ZeroWeight = 1.0,
+    row: o.Row = None,
+    col: o.Col = None,
+    value: o.Value = None,
+    weight: o.Weight = None,
+    duplicates: o.Duplicates = "error",
+    zeros: o.Zeros = "missing",
+    zero_weight: o.ZeroWeight = 1.0,
     memory: Annotated[str, option("--memory", "Most memory to use.", "SIZE")] = "2GiB",
 ) -> None:  # fmt: skip
     """Convert tables, which may be larger than memory, to a store.
@@ -95,32 +84,24 @@ def ingest(
 
     Run the same command again to continue after an interrupt.
     """
-    allowed = size_in_bytes("--memory", memory)
-    from accams.cli.ingesting import ingest_files
-
-    names = {"row": row, "col": col, "value": value, "weight": weight, "time": None}
-    ingest_files(sources, output, names, duplicates, zeros, zero_weight, allowed)
 
 
-@command()
-def evaluate(model: Model, data: Data, row: Row = None, col: Col = None, value: Value = None) -> None:
+@command("tasks.evaluate_file")
+def evaluate(path: o.Model, data: o.Data, row: o.Row = None, col: o.Col = None, value: o.Value = None) -> None:
     """Measure the error of a model on a file of observations."""
-    from accams.cli.tasks import evaluate_file
-
-    evaluate_file(model, data, row, col, value)
 
 
-@command()
+@command("bulk.predict_file")
 def predict(
-    model: Model,
+    path: o.Model,
     pairs: Annotated[Path, argument("PAIRS", "Table with a column of user ids and one of item ids.")],
-    output: Output = None,
-    std: Std = False,
-    quantiles: Quantiles = None,
-    row: Row = None,
-    col: Col = None,
-    engine: BatchEngine = Place.cpu,
-    address: Address = None,
+    output: o.Output = None,
+    std: o.Std = False,
+    quantiles: o.Quantiles = None,
+    row: o.Row = None,
+    col: o.Col = None,
+    engine: o.BatchEngine = o.Place.cpu,
+    address: o.Address = None,
 ) -> None:
     """Predict the pairs in a file.
 
@@ -128,40 +109,27 @@ def predict(
     Parquet files, which a Ray cluster can write:
     [bold]accams predict model.accams pairs.parquet -o predicted.parquet --engine ray[/]
     """
-    levels = levels_of(quantiles)
-    if output is not None and output.suffix == ".parquet":
-        if levels:
-            raise InputError("--quantiles are only written as CSV: name an output that does not end in .parquet")
-        from accams.cli.batching import predict_pairs
-
-        predict_pairs(model, pairs, output, row, col, std, engine.value, address)
-        return
-    if engine is not Place.cpu or address is not None:
-        raise InputError("a cluster writes Parquet: name an output that ends in .parquet")
-    from accams.cli.tasks import predict_file
-
-    predict_file(model, pairs, output, row, col, std, levels)
 
 
-@command()
+@command("using.recommend_items")
 def recommend(
-    model: Model,
+    path: o.Model,
     users: Annotated[list[str] | None, argument("USERS", "Ids of users.")] = None,
-    rated: Rated = None,
-    n: Number = 10,
-    history: History = None,
+    rated: o.Rated = None,
+    n: o.Number = 10,
+    history: o.History = None,
     include_seen: Annotated[bool, option("--include-seen", "Also recommend what users have rated.")] = False,
-    titles: Titles = None,
-    std: Std = False,
+    titles: o.Titles = None,
+    std: o.Std = False,
     quantile: Annotated[
         float | None,
         option("--quantile", "Rank by this quantile of an observation; 0.1 plays safe (bayes).", "X", default="mean"),
     ] = None,
-    as_json: Json = False,
+    as_json: o.Json = False,
     everybody: Annotated[bool, option("--all", "Recommend to all users; needs --output.")] = False,
     output: Annotated[Path | None, option("--output -o", "Folder of Parquet files that --all writes.", "PATH")] = None,
-    engine: BatchEngine = Place.cpu,
-    address: Address = None,
+    engine: o.BatchEngine = o.Place.cpu,
+    address: o.Address = None,
 ) -> None:
     """Recommend items to users, or to someone new.
 
@@ -169,118 +137,89 @@ def recommend(
     [bold]accams recommend model.accams --rated 260=5 --rated 1196=4[/]
     [bold]accams recommend model.accams --all -o top.parquet[/] (on a Ray cluster: --engine ray)
     """
-    if everybody:
-        from accams.cli.batching import recommend_everybody
-
-        given = {"user ids": users, "--rated": rated, "--titles": titles, "--quantile": quantile, "--json": as_json}
-        wrong = [name for name, x in given.items() if x]
-        if wrong:
-            raise InputError(f"--all writes ids and scores of all users: leave out {listed(wrong)}")
-        recommend_everybody(model, output, n, history, include_seen, std, engine.value, address)
-        return
-    if output is not None or engine is not Place.cpu or address is not None:
-        raise InputError("--output, --engine and --address are for all users: add --all")
-    from accams.cli.using import recommend_items
-
-    recommend_items(model, users or [], rated or [], n, history, include_seen, titles, std, quantile, as_json)
 
 
-@command()
+@command("using.similar_ones")
 def similar(
-    model: Model,
+    path: o.Model,
     which: Annotated[str, argument("ID", "Id of an item (or user).")],
-    n: Number = 10,
-    side: Annotated[Side, option("--side", "Compare items or users.", "NAME")] = Side.items,
+    n: o.Number = 10,
+    side: Annotated[o.Side, option("--side", "Compare items or users.", "NAME")] = o.Side.items,
     by: Annotated[
-        Likeness,
+        o.Likeness,
         option(
             "--by", "weighted: by the effect of labels; hamming: by the share of equal labels (the paper's).", "NAME"
         ),
-    ] = Likeness.weighted,
-    titles: Titles = None,
-    as_json: Json = False,
+    ] = o.Likeness.weighted,
+    titles: o.Titles = None,
+    as_json: o.Json = False,
 ) -> None:
     """List the items (or users) most similar to one."""
-    from accams.cli.using import similar_ones
-
-    similar_ones(model, which, n, side.value, by.value, titles, as_json)
 
 
-@command()
+@command("using.explain_one")
 def explain(
-    model: Model,
+    path: o.Model,
     item: Annotated[str, argument("ITEM", "Id of an item.")],
     user: Annotated[str | None, option("--user -u", "Id of a user.", "ID")] = None,
-    rated: Rated = None,
-    titles: Titles = None,
-    as_json: Json = False,
+    rated: o.Rated = None,
+    titles: o.Titles = None,
+    as_json: o.Json = False,
 ) -> None:
     """Explain a prediction by the blocks of users and items that add to it.
 
     A model with many draws is first distilled into a small one, which takes some seconds.
     """
-    from accams.cli.using import explain_one
-
-    explain_one(model, user, item, rated or [], titles, as_json)
 
 
-@command()
+@command("using.show_hierarchy")
 def hierarchy(
-    model: Model,
+    path: o.Model,
     depth: Annotated[int, option("--depth", "Levels of the tree.", "N")] = 3,
-    side: Annotated[Side, option("--side", "Show items or users.", "NAME")] = Side.items,
+    side: Annotated[o.Side, option("--side", "Show items or users.", "NAME")] = o.Side.items,
     branches: Annotated[int, option("--branches", "Most branches of a node.", "N")] = 3,
     least: Annotated[int | None, option("--least", "Prune smaller branches.", "N", default="1% of the items")] = None,
     active: Annotated[float, option("--active", "Only items (or users) with at least so many entries.", "N")] = 0.0,
-    titles: Titles = None,
-    as_json: Json = False,
+    titles: o.Titles = None,
+    as_json: o.Json = False,
 ) -> None:
     """Show the items (or users) as a tree that is split by the labels of one stencil per level.
 
     A model with many draws is first distilled into a small one, which takes some seconds.
     """
-    from accams.cli.using import show_hierarchy
-
-    show_hierarchy(model, depth, side.value, branches, least, active, titles, as_json)
 
 
-@command()
-def info(model: Model) -> None:
+@command("tasks.show_info")
+def info(path: o.Model) -> None:
     """Show what a model file contains and how it was fitted."""
-    from accams.cli.tasks import show_info
-
-    show_info(model)
 
 
-@command()
+@command("tasks.write_report")
 def report(
-    model: Model,
+    path: o.Model,
     output: Annotated[
         Path | None, option("--output -o", "Page to write.", "PATH", default="the model's name, .html")
     ] = None,
-    titles: Titles = None,
+    titles: o.Titles = None,
     test: Annotated[
         Path | None, option("--test", "Observations that were not fitted, to measure the error.", "PATH")
     ] = None,
     figures: Annotated[
         Path | None, option("--figures", "Also write figures (PNG, SVG) into this folder.", "PATH")
     ] = None,
-    row: Row = None,
-    col: Col = None,
-    value: Value = None,
+    row: o.Row = None,
+    col: o.Col = None,
+    value: o.Value = None,
 ) -> None:
     """Write a page about a model: its content, error, size and fit.
 
     It opens in any browser, offline: [bold]accams report model.accams --titles movies.csv[/]
     """
-    from accams.cli.reporting import write_report
-
-    write_report(model, output, titles, test, {"row": row, "col": col, "value": value}, figures)
 
 
-@command()
+@command("tasks.compress_file")
 def compress(
-    model: Model,
+    path: o.Model,
     max_bytes: Annotated[str, option("--max-bytes", "Most bytes of the new file: 50k, 1.5MB, 30000.", "SIZE")],
     output: Annotated[Path, option("--output -o", "Model file to write.", "PATH")],
     ids: Annotated[bool, option("--ids/--no-ids", "Keep the ids of users and items in the file.")] = True,
@@ -291,19 +230,15 @@ def compress(
         ),
     ] = "activity",
     seed: Annotated[int, option("--seed", "Seed of the random projections.", "N")] = 0,
-    history: HistoryOut = None,
+    history: o.HistoryOut = None,
 ) -> None:
     """Compress a model to a small file that predicts nearly as well.
 
     A model with many draws becomes one sum of stencils, which keeps calibrated intervals.
     """
-    size = size_in_bytes("--max-bytes", max_bytes)
-    from accams.cli.tasks import compress_file
-
-    compress_file(model, output, size, ids, weights, seed, history)
 
 
-@command()
+@command("reproduce.reproduce_paper")
 def reproduce(
     what: Annotated[
         list[str] | None,
@@ -330,17 +265,11 @@ def reproduce(
     Each study leaves a table (CSV), figures (PNG and SVG) and a page (Markdown). Finished runs are kept, so the same
     command continues after an interrupt: [bold]accams reproduce faces graph --quick[/]
     """
-    from accams.cli.reproduce import reproduce_paper
-
-    raise typer.Exit(0 if reproduce_paper(what or [], data, out, quick, jobs) else 1)
 
 
-@command()
+@command("doctor.examine")
 def doctor() -> None:
     """Check the installation: versions, cores, kernels and extras."""
-    from accams.cli.doctor import examine
-
-    raise typer.Exit(0 if examine() else 1)
 
 
 def _version(shown: bool) -> None:

@@ -1,8 +1,7 @@
-"""Errors and warnings as the command line shows them: one line, in terms of options."""
-
-from __future__ import annotations
+"""Errors and warnings as the command line shows them, one line in terms of options; and its plain tables."""
 
 import re
+from typing import Any
 
 from accams.cli.settings import options
 from accams.settings.kinds import FLAG
@@ -60,7 +59,6 @@ def _names() -> list[tuple[str, str, bool]]:
 
 
 def show(kind: str, message: object) -> None:
-    """Print an error or a warning to standard error."""
     from rich.console import Console
     from rich.text import Text
 
@@ -72,3 +70,12 @@ def show(kind: str, message: object) -> None:
 def show_warning(message: Warning | str, *_: object) -> None:
     """Print a warning; takes the place of `warnings.showwarning`."""
     show("warning", message)
+
+
+def two_columns() -> Any:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    return table

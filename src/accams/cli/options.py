@@ -1,6 +1,4 @@
-"""Options of the commands that are not parameters of an estimator: names, help and panels."""
-
-from __future__ import annotations
+"""Options of the commands that are not parameters of an estimator: names, help, panels, and checks of values."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -9,45 +7,23 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from accams.cli.settings import options
+from accams.cli.settings import PANELS, options
+from accams.errors import InputError
+from accams.settings.kinds import Bytes
 
-DATA = "Data"
-BAYES = "bACCAMS (--model bayes)"
-
-
-class ModelName(StrEnum):
-    """Models that `accams fit` can fit."""
-
-    bayes = "bayes"
-    accams = "accams"
+DATA, BAYES = "Data", PANELS["bayes"]
 
 
-class Side(StrEnum):
-    """Sides of the matrix."""
-
-    items = "items"
-    users = "users"
-
-
-class Place(StrEnum):
-    """Where a batch can run."""
-
-    cpu = "cpu"
-    ray = "ray"
-
-
-class Likeness(StrEnum):
-    """Measures of similarity."""
-
-    weighted = "weighted"
-    hamming = "hamming"
+ModelName = StrEnum("ModelName", ["bayes", "accams"])
+Side = StrEnum("Side", ["items", "users"])
+Place = StrEnum("Place", ["cpu", "ray"])  # where a batch runs
+Likeness = StrEnum("Likeness", ["weighted", "hamming"])
 
 
 class Command(TyperCommand):
     """A command whose help shows no type beside options that take no value."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters."""
         return _without_types(super().get_params(ctx))
 
 
@@ -55,7 +31,6 @@ class Group(TyperGroup):
     """The same for the options that come before the command."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters."""
         return _without_types(super().get_params(ctx))
 
 
@@ -66,31 +41,32 @@ def _without_types(params: Any) -> Any:
     return params
 
 
-FULL = {  # texts for --help-all, where --help has a brief one
+FULL = {  # texts of options of `accams fit` for --help-all, where --help has a brief one
     "data": "CSV, TSV, '::'-separated, Parquet or NPZ; plain, .gz, or inside a .zip (archive.zip/inner/ratings.dat); "
-    "or a store written by accams ingest."
+    "or a store written by accams ingest.",
+    "test": "Share of the entries held out to report the error (of a store, a million at most); 0 fits all.",
+    "history": "Write what users have seen to this file, and leave it out of the model file.",
+    "model": "bayes: the mean over many draws, better predictions; accams: one small model, fast. "
+    "[dim]\\[default: bayes][/]",
+    "config": "Read options from a TOML file; those on the command line take precedence.",
+    "quiet": "Show neither progress nor the report, only warnings and errors.",
+    "resume": "Continue from this checkpoint with its parameters, and save the run there. The data and --test must be "
+    "as in the first run.",
 }
 
 
-def option(
-    name: str, text: str, metavar: str = "", *, full: str = "", default: str | None = None, panel: str | None = None
-) -> Any:
+def option(name: str, text: str, metavar: str = "", *, default: str | None = None, panel: str | None = None) -> Any:
     """Return an option; one without a metavar takes no value. `default` is what happens without the option."""
-    names = name.split()
-    if full:
-        FULL[names[0].removeprefix("--").replace("-", "_")] = full
     shown = f"{text} [dim]\\[default: {default}][/]" if default else text
     with_default = bool(metavar) and default is None
-    return typer.Option(*names, help=shown, rich_help_panel=panel, metavar=metavar, show_default=with_default)
+    return typer.Option(*name.split(), help=shown, rich_help_panel=panel, metavar=metavar, show_default=with_default)
 
 
 def argument(metavar: str, text: str) -> Any:
-    """Return an argument."""
     return typer.Argument(help=text, metavar=metavar, show_default=False)
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
-    """Show the help with all options and their full texts."""
     if wanted:
         generated = options()
         for each in ctx.command.params:
@@ -125,71 +101,11 @@ History = Annotated[
     ),
 ]  # fmt: skip
 Json = Annotated[bool, option("--json", "Write JSON to standard output.")]
-
-# -- fit: the data -----------------------------------------------------------------------------------------------
-
-Weight = Annotated[str | None, option("--weight", "Column with weights of the observations.", "NAME", panel=DATA)]
-Duplicates = Annotated[str, option("--duplicates", "Duplicate pairs: error, mean, last or sum.", "NAME", panel=DATA)]
-Zeros = Annotated[str, option("--zeros", "Blank cells: missing, or observed (as zeros).", "NAME", panel=DATA)]
-ZeroWeight = Annotated[float, option("--zero-weight", "Weight of a blank with --zeros observed.", "X", panel=DATA)]
-Test = Annotated[
-    float,
-    option(
-        "--test", "Share of entries held out; 0 fits all.", "X", panel=DATA,
-        full="Share of the entries held out to report the error (of a store, a million at most); 0 fits all.",
-    ),
-]  # fmt: skip
-
-# -- fit ---------------------------------------------------------------------------------------------------------
-
-ModelFile = Annotated[Path, option("--output -o", "Model file to write.", "PATH")]
-HistoryOut = Annotated[
-    Path | None,
-    option(
-        "--history", "Write what users have seen to this file.", "PATH",
-        full="Write what users have seen to this file, and leave it out of the model file.",
-    ),
-]  # fmt: skip
-Kind = Annotated[
-    ModelName | None,
-    option(
-        "--model", "bayes (accurate) or accams (small, fast).", "NAME", default="bayes",
-        full="bayes: the mean over many draws, better predictions; accams: one small model, fast. "
-        "[dim]\\[default: bayes][/]",
-    ),
-]  # fmt: skip
-Config = Annotated[
-    Path | None,
-    option(
-        "--config", "Read options from a TOML file.", "PATH",
-        full="Read options from a TOML file; those on the command line take precedence.",
-    ),
-]  # fmt: skip
-Quiet = Annotated[
-    bool,
-    option(
-        "--quiet -q", "Show only warnings and errors.",
-        full="Show neither progress nor the report, only warnings and errors.",
-    ),
-]  # fmt: skip
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all", help="Show all options, with full texts.", callback=_show_all, is_eager=True, show_default=False
-    ),
+Std = Annotated[bool, option("--std", "Add the standard deviation of an observation (bayes).")]
+Quantiles = Annotated[
+    str | None, option("--quantiles", "Add these quantiles of an observation, such as 0.05,0.95 (bayes).", "X[,X...]")
 ]
-Paper = Annotated[
-    bool,
-    option("--paper", "Start from the paper's settings; other options change them.", panel=BAYES),
-]
-Resume = Annotated[
-    Path | None,
-    option(
-        "--resume", "Continue from this checkpoint.", "PATH",
-        full="Continue from this checkpoint with its parameters, and save the run there. The data and --test must be "
-        "as in the first run.",
-    ),
-]  # fmt: skip
+BatchEngine = Annotated[Place, option("--engine", "Run on this machine (cpu) or on a Ray cluster (ray).", "NAME")]
 Address = Annotated[
     str | None,
     option(
@@ -197,16 +113,93 @@ Address = Annotated[
         default="one is started",
     ),
 ]  # fmt: skip
+
+# -- fit: the data -----------------------------------------------------------------------------------------------
+
+Weight = Annotated[str | None, option("--weight", "Column with weights of the observations.", "NAME", panel=DATA)]
+Duplicates = Annotated[str, option("--duplicates", "Duplicate pairs: error, mean, last or sum.", "NAME", panel=DATA)]
+Zeros = Annotated[str, option("--zeros", "Blank cells: missing, or observed (as zeros).", "NAME", panel=DATA)]
+ZeroWeight = Annotated[float, option("--zero-weight", "Weight of a blank with --zeros observed.", "X", panel=DATA)]
+Test = Annotated[float, option("--test", "Share of entries held out; 0 fits all.", "X", panel=DATA)]
+
+# -- fit ---------------------------------------------------------------------------------------------------------
+
+ModelFile = Annotated[Path, option("--output -o", "Model file to write.", "PATH")]
+HistoryOut = Annotated[Path | None, option("--history", "Write what users have seen to this file.", "PATH")]
+Kind = Annotated[
+    ModelName | None, option("--model", "bayes (accurate) or accams (small, fast).", "NAME", default="bayes")
+]
+Config = Annotated[Path | None, option("--config", "Read options from a TOML file.", "PATH")]
+Quiet = Annotated[bool, option("--quiet -q", "Show only warnings and errors.")]
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", help="Show all options, with full texts.", callback=_show_all, is_eager=True, show_default=False
+    ),
+]
+Paper = Annotated[bool, option("--paper", "Start from the paper's settings; other options change them.", panel=BAYES)]
+Resume = Annotated[Path | None, option("--resume", "Continue from this checkpoint.", "PATH")]
 FormerSchedule = Annotated[str | None, option("--schedule", "Deprecated: use --backfit.", "NAME")]
 
-# -- predict -----------------------------------------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------------------------------
 
-Std = Annotated[bool, option("--std", "Add the standard deviation of an observation (bayes).")]
-Quantiles = Annotated[
-    str | None,
-    option("--quantiles", "Add these quantiles of an observation, such as 0.05,0.95 (bayes).", "X[,X...]"),
-]
 
-# -- batches -----------------------------------------------------------------------------------------------------
+def quantile_levels(text: str | None) -> list[float]:
+    """Parse levels between 0 and 1, separated by commas.
 
-BatchEngine = Annotated[Place, option("--engine", "Run on this machine (cpu) or on a Ray cluster (ray).", "NAME")]
+    Examples
+    --------
+    >>> quantile_levels("0.05,0.95")
+    [0.05, 0.95]
+    """
+    if text is None:
+        return []
+    try:
+        levels = [float(part) for part in text.split(",")]
+    except ValueError:
+        levels = []
+    if not levels or not all(0.0 < level < 1.0 for level in levels):
+        text = f"{text!r} is not a list of numbers between 0 and 1, such as 0.05,0.95"
+        raise typer.BadParameter(text, param_hint="--quantiles")
+    return levels
+
+
+def size_in_bytes(flag: str, text: str) -> int:
+    """Parse a size.
+
+    Examples
+    --------
+    >>> size_in_bytes("--max-bytes", "50k")
+    50000
+    """
+    try:
+        size = int(Bytes().read(text))
+    except ValueError:
+        size = 0
+    if size < 1:
+        raise typer.BadParameter(f"{text!r} is not a size, such as 50k or 1.5MB", param_hint=flag)
+    return size
+
+
+def join_cluster(engine: str, address: str | None) -> None:
+    """Connect to the Ray cluster of --address, if one was given."""
+    if address is None:
+        return
+    if engine != "ray":
+        raise InputError("--address is that of a Ray cluster: add --engine ray")
+    from accams.engine.ray.cluster import join
+
+    join(address)
+
+
+def check_outputs(paths: dict[str, Path | None]) -> None:
+    """Raise InputError for files that cannot be written: in folders that do not exist, or two in one place."""
+    names: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} to write {path.name} into")
+        first = names.setdefault(path.resolve(), name)
+        if first != name:
+            raise InputError(f"{path} cannot be both the {first} and the {name}: give one of them another name")

@@ -1,7 +1,5 @@
 """reproduce: the paper's evaluation, by the studies in `experiments/paper`."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os
@@ -40,8 +38,8 @@ def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, 
         raise InputError("figures need matplotlib: pip install 'accams[bench,plot]'")
     console = Console(stderr=True)
     study = _studies_package()
-    plan = study.Plan(quick, out, jobs)
-    missing = study.conduct([_study(name) for name in names], plan, console)
+    studies = [_imported(name.replace("-", "_")).STUDY for name in names]
+    missing = study.conduct(studies, study.Plan(quick, out, jobs), console)
     for each in missing:
         console.print(f"[bold yellow]not complete:[/] {each}", highlight=False, soft_wrap=True)
     return not missing
@@ -61,19 +59,13 @@ def _studies_package() -> Any:
     for folder in (package.parents[1] / "experiments", package / "_experiments"):
         if (folder / "paper" / "study.py").is_file():
             sys.path.insert(0, str(folder))
-            try:
-                return importlib.import_module("paper.study")
-            except ModuleNotFoundError as error:
-                raise _lacking(error) from None
+            return _imported("study")
     raise InputError("the studies are not part of this installation; install accams from a clone or a wheel")
 
 
-def _study(name: str) -> Any:
+def _imported(name: str) -> Any:
     try:
-        return importlib.import_module(f"paper.{name.replace('-', '_')}").STUDY
+        return importlib.import_module(f"paper.{name}")
     except ModuleNotFoundError as error:
-        raise _lacking(error) from None
-
-
-def _lacking(error: ModuleNotFoundError) -> InputError:
-    return InputError(f"{error.name} is not installed; the studies need it: pip install 'accams[bench,plot]'")
+        text = f"{error.name} is not installed; the studies need it: pip install 'accams[bench,plot]'"
+        raise InputError(text) from None

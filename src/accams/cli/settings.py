@@ -1,7 +1,5 @@
 """Options of `accams fit`, generated from the settings of the estimators."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import Field, dataclass
 from functools import cache
@@ -22,21 +20,11 @@ PANELS = {"bayes": "bACCAMS (--model bayes)", "accams": "ACCAMS (--model accams)
 
 @dataclass(frozen=True)
 class Option:
-    """An option, and the parameter that it sets in each model.
+    """An option, and the parameter that it sets in each model."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in Python, such as ``burn_in``.
-    flags : list of str
-        As typed, such as ``["--burn-in"]``.
-    parameters : dict
-        Name and field of the parameter, by model.
-    """
-
-    name: str
-    flags: list[str]
-    parameters: dict[str, tuple[str, Field[Any]]]
+    name: str  # in Python, such as burn_in
+    flags: list[str]  # as typed, such as ["--burn-in"]
+    parameters: dict[str, tuple[str, Field[Any]]]  # name and field of the parameter, by model
 
     @property
     def basic(self) -> bool:
@@ -45,7 +33,6 @@ class Option:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The kind of value in each model."""
         return {model: each.metadata["kind"] for model, (_, each) in self.parameters.items()}
 
     def parse(self, model: str, text: Any, called: str = "") -> Any:
@@ -56,15 +43,13 @@ class Option:
         """Return the option as typer takes it: a parameter of the function that runs the command."""
         switch = all(kind is FLAG for kind in self.kinds.values())
         panel = PANELS[next(iter(self.parameters))] if len(self.parameters) == 1 and not self.basic else None
+        metavar = "" if switch else max((kind.letter for kind in self.kinds.values()), key=len)
         info = typer.Option(
-            *self.flags, help=self.help(brief=self.basic), metavar="" if switch else self._metavar(),
+            *self.flags, help=self.help(brief=self.basic), metavar=metavar,
             rich_help_panel=panel, show_default=False, hidden=not self.basic,
         )  # fmt: skip
         annotation = Annotated[bool if switch else str | None, info]  # type: ignore[valid-type]
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=False if switch else None, annotation=annotation)
-
-    def _metavar(self) -> str:
-        return max((kind.letter for kind in self.kinds.values()), key=len)
 
     def help(self, brief: bool = False) -> str:
         """Return the text for ``--help-all``, or the brief one for ``--help``."""
@@ -112,13 +97,11 @@ def foreign(model: str, given: dict[str, Any]) -> list[str]:
 
 
 def flags_of(parameters: tuple[str, ...], model: str = "bayes") -> dict[str, str]:
-    """Return the flags of parameters, by option name."""
     by_parameter = {each.parameters[model][0]: each for each in options().values() if model in each.parameters}
     return {by_parameter[name].name: by_parameter[name].flags[0] for name in parameters if name in by_parameter}
 
 
 def refuse(flags: list[str], why: str) -> None:
-    """Raise InputError if there are any flags."""
     if flags:
         raise InputError(f"{listed(flags)} {why}")
 
@@ -138,10 +121,9 @@ def _full(each: Field[Any]) -> str:
 
 @cache
 def _flag(name: str) -> str:
-    for cls in CLASSES.values():
-        for parameter, each in every(cls):
-            if parameter.rpartition("__")[2] == name and each.metadata["flag"] != "-":
-                return each.metadata["flag"].split()[0] if each.metadata["flag"] else f"--{name.replace('_', '-')}"
+    for option in options().values():
+        if any(parameter.rpartition("__")[2] == name for parameter, _ in option.parameters.values()):
+            return option.flags[0]
     return name
 
 

@@ -1,8 +1,5 @@
-"""Evaluate, predict, compress and info: load, call the library, print."""
+"""evaluate, info, report and compress: load, call the library, print; and the table of `accams fit`."""
 
-from __future__ import annotations
-
-import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,27 +10,27 @@ from rich.console import Console
 from rich.table import Table
 
 from accams import metrics
-from accams.cli.tables import coverage_text, posterior_rows, two_columns
-from accams.cli.values import check_outputs
+from accams.cli.messages import two_columns
+from accams.cli.options import check_outputs, size_in_bytes
+from accams.cli.using import names_of
 from accams.data.observations import Observations
-from accams.data.readers import read_pairs
 from accams.errors import InputError
 from accams.fitted.compressing import changed_parameters
 from accams.fitted.loading import load
 from accams.fitted.model import Model
-from accams.model.container import write_atomically
 from accams.model.size import bytes_text, factor_bits
 from accams.model.stencils import StencilSum
+from accams.use.evaluation import Evaluation
 
 out = Console()
+COVERAGE = 0.9
 CELLS = 2000  # at which a model is compared with a smaller one
 MOST_SHAPES = 4  # of templates that are listed
 
 
-def evaluate_file(model_path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
-    """Print the error of a model on a file."""
+def evaluate_file(path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
     observations = Observations.from_file(data, row, col, value)
-    result = load(model_path).evaluate(observations)
+    result = load(path).evaluate(observations)
     table = two_columns()
     table.add_row("entries", f"{observations.nnz:,}")
     table.add_row("RMSE", f"{result.rmse:.4f}")
@@ -41,78 +38,38 @@ def evaluate_file(model_path: Path, data: Path, row: str | None, col: str | None
     if result.coverage:
         table.add_row("coverage", coverage_text(result))
     table.add_row("always the mean", f"{result.rmse_of_mean:.4f} RMSE")
-    shares = f"{100 * result.new[0]:.2g}% of rows, {100 * result.new[1]:.2g}% of columns"
-    table.add_row("unseen in training", shares)
+    table.add_row("unseen in training", "{:.2g}% of rows, {:.2g}% of columns".format(*(100 * x for x in result.new)))
     out.print(table)
 
 
-def predict_file(
-    model_path: Path, pairs: Path, output: Path | None, row: str | None, col: str | None, std: bool = False,
-    quantiles: list[float] | None = None,
-) -> None:  # fmt: skip
-    """Write predictions for a file of pairs, as CSV."""
-    model = load(model_path)
-    if (std or quantiles) and not model.has_spread:
-        raise InputError(
-            f"{model_path} has no predictive spread, which --std and --quantiles need: fit it with --model bayes"
-        )
-    rows, cols, names = read_pairs(pairs, row, col)
-    columns = _columns(model, list(zip(rows.tolist(), cols.tolist(), strict=True)), std, quantiles)
-    lines = [",".join([names[0], names[1], *columns])]
-    for r, c, *numbers in zip(rows.tolist(), cols.tolist(), *columns.values(), strict=True):
-        lines.append(",".join([_csv(r), _csv(c), *(f"{x:.6g}" for x in numbers)]))
-    text = "\n".join(lines) + "\n"
-    if output is None:
-        sys.stdout.write(text)
-        return
-    write_atomically(output, text.encode())
-    out.print(f"wrote {len(rows):,} predictions to {output}", highlight=False)
-
-
-def _columns(
-    model: Model, pairs: list[Any], std: bool, quantiles: list[float] | None
-) -> dict[str, NDArray[np.float64]]:
-    """Return the columns of numbers that were asked for, by name."""
-    if not (std or quantiles):
-        return {"prediction": model.predict(pairs)}
-    answers = iter(model.predict(pairs, return_std=std, quantiles=quantiles or None))
-    columns = {"prediction": next(answers)}
-    if std:
-        columns["std"] = next(answers)
-    if quantiles:
-        columns.update({f"q{level}": column for level, column in zip(quantiles, next(answers).T, strict=True)})
-    return columns
-
-
 def compress_file(
-    model_path: Path, output: Path, max_bytes: int, ids: bool, weights: str, seed: int, history: Path | None
+    path: Path, max_bytes: str, output: Path, ids: bool, weights: str, seed: int, history: Path | None
 ) -> None:
     """Distil a model into a small one, as a file."""
-    model, began, before = load(model_path), perf_counter(), model_path.stat().st_size
+    size = size_in_bytes("--max-bytes", max_bytes)
+    model, began, before = load(path), perf_counter(), path.stat().st_size
     check_outputs({"model": output, "history": history})
-    small = model.compress(max_bytes, ids=ids, weights=weights, random_state=seed)
+    small = model.compress(size, ids=ids, weights=weights, random_state=seed)
     small.save(output, ids=ids, history="auto" if history is None else history)
     pairs = _some_pairs(model, seed)
     away = metrics.rmse(model.predict(pairs), small.predict(pairs))
     table = two_columns()
     table.add_row("stencils", f"{len(small.stencils)}")
-    table.add_row("difference", f"{away:.4f}  (root mean square, at random cells, from {model_path.name})")
+    table.add_row("difference", f"{away:.4f}  (root mean square, at random cells, from {path.name})")
     table.add_row("time", f"{perf_counter() - began:.1f} s")
     sizes = bytes_text(output.stat().st_size), bytes_text(before)
-    table.add_row("saved", f"{output} ({sizes[0]}; {model_path.name} had {sizes[1]})")
+    table.add_row("saved", f"{output} ({sizes[0]}; {path.name} had {sizes[1]})")
     out.print(table)
 
 
 def _some_pairs(model: Model, seed: int) -> list[tuple[Any, Any]]:
-    """Return random pairs of ids."""
     random = np.random.default_rng(seed)
     rows, cols = (index.ids[random.integers(len(index), size=CELLS)] for index in model.indices)
     return list(zip(rows.tolist(), cols.tolist(), strict=True))
 
 
-def show_info(model_path: Path) -> None:
-    """Print shape, stencils and size of a model file."""
-    model = load(model_path)
+def show_info(path: Path) -> None:
+    model = load(path)
     stencils, (m, n) = model.stencils, model.shape
     table = two_columns()
     compressed = ", compressed" if model.info.estimator and not model.info.training else ""
@@ -122,7 +79,7 @@ def show_info(model_path: Path) -> None:
     table.add_row("offset", f"{stencils.offset:.6g}")
     if model.posterior is not None:
         posterior_rows(table, model)
-    _size_rows(table, model, model_path)
+    _size_rows(table, model, path)
     if model.posterior is None:
         rank = stencils.bits / factor_bits((m, n), 1)
         also = f"rank {rank:.1f} with 32-bit numbers, rank {4 * rank:.1f} with 8-bit numbers"
@@ -136,10 +93,8 @@ def _size_rows(table: Table, model: Model, path: Path) -> None:
     """Add bytes by the paper's formula, by entropy, and on disk, part by part."""
     which, size = "" if model.posterior is None else "one draw ", model.stencils.size
     table.add_row("size", f"{bytes_text(path.stat().st_size)} on disk")
-    by_formula, by_entropy = bytes_text(size.bits / 8), bytes_text(size.entropy / 8)
-    table.add_row(
-        "", f"{which}{by_formula} by the paper's formula, {by_entropy} by the entropy of labels and templates"
-    )
+    by_formula, by_entropy = f"{bytes_text(size.bits / 8)} by the paper's formula", bytes_text(size.entropy / 8)
+    table.add_row("", f"{which}{by_formula}, {by_entropy} by the entropy of labels and templates")
     parts = {
         "labels": sum(s.row_entropy + s.col_entropy for s in size.stencils) / 8,
         "templates": sum(s.template_entropy for s in size.stencils) / 8,
@@ -150,7 +105,6 @@ def _size_rows(table: Table, model: Model, path: Path) -> None:
 
 
 def _fitted_rows(table: Table, model: Model) -> None:
-    """Add what a model knows of its data and its fit."""
     rmse = model.info.training.get("train_rmse_")
     if rmse is not None:
         table.add_row("train RMSE", f"{rmse:.4f}")
@@ -173,6 +127,86 @@ def _examples(ids: Any) -> str:
     return shown + (", ..." if len(ids) > 3 else "")
 
 
-def _csv(x: Any) -> str:
-    text = str(x)
-    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text
+def write_report(
+    path: Path, output: Path | None, titles: Path | None, test: Path | None, figures: Path | None, row: str | None,
+    col: str | None, value: str | None,
+) -> None:  # fmt: skip
+    """A page about a model, and its figures if asked."""
+    from accams.report.facts import gather
+    from accams.report.page import plotly_js, write_page
+
+    began, page = perf_counter(), output or path.with_suffix(".html")
+    _check_paths(page, [path, titles, test], figures)
+    library = plotly_js()
+    model = load(path)
+    called = names_of(titles, model.col_index)
+    with Console(stderr=True).status("gathering what the model knows (with many draws, this takes a minute)"):
+        evaluation = None if test is None else model.evaluate(Observations.from_file(test, row, col, value))
+        facts = gather(model, called, evaluation, path.stat().st_size)
+        write_page(facts, page, path.stem, library)
+        drawn = list[Path]()
+        if figures is not None:
+            from accams.report.figures import save_all
+
+            drawn = save_all(facts, figures)
+    size, seconds = bytes_text(page.stat().st_size), perf_counter() - began
+    out.print(f"wrote {page} ({size}) in {seconds:.1f} s", highlight=False, markup=False)
+    if drawn:
+        out.print(f"and {len(drawn)} figures into {figures}", highlight=False, markup=False)
+
+
+def _check_paths(page: Path, read: list[Path | None], figures: Path | None) -> None:
+    """Refuse to write over what is read, or into folders that are not there."""
+    for each in read:
+        if each is not None and each.resolve() == page.resolve():
+            raise InputError(f"{page} is what is to be read: give --output another name")
+    for folder in (page.parent, *([] if figures is None else [figures.parent])):
+        if not folder.is_dir():
+            raise InputError(f"there is no folder {folder} to write into")
+
+
+def fit_report(model: Model, held_out: Observations | None, seconds: float, output: Path) -> Any:
+    table, training, result = two_columns(), model.info.training, model.evaluation
+    single = model.posterior is None
+    table.add_row("train RMSE", number(training["train_rmse_"]) + ("" if single else "  (of single draws)"))
+    if held_out is not None and result is not None:
+        what = "" if single else "of the posterior mean; "
+        table.add_row("test RMSE", f"{result.rmse:.4f}  ({what}{held_out.nnz:,} entries held out)")
+        if not single:
+            table.add_row("", f"{error_of_one_draw(model, held_out):.4f}  (of one draw)")
+            table.add_row("coverage", coverage_text(result))
+    if single:
+        table.add_row("stencils", f"{len(model.stencils)}")
+        table.add_row("size", f"{bytes_text(model.stencils.bits / 8)} by the paper's formula")
+    else:
+        posterior_rows(table, model)
+    table.add_row("time", f"{seconds:.1f} s on engine {training.get('engine_', '-')}")
+    table.add_row("saved", f"{output} ({bytes_text(output.stat().st_size)})")
+    return table
+
+
+def coverage_text(result: Evaluation) -> str:
+    return f"{100 * (result.covered(COVERAGE) or 0.0):.1f}%  (of the entries, by {COVERAGE:.0%} intervals)"
+
+
+def posterior_rows(table: Table, model: Model) -> None:
+    """Add noise, length and agreement of the chains."""
+    assert model.posterior is not None
+    draws, training = model.posterior.draws, model.info.training
+    table.add_row("sigma", f"{number(training.get('sigma_'))}  (noise of the sampler)")
+    table.add_row("predictive sigma", f"{model.posterior.noise:.4f}  (noise of a new observation)")
+    table.add_row("sweeps", f"{training.get('n_sweeps_', 0):,}")
+    table.add_row("draws", f"{len(draws):,}")
+    table.add_row("chains", f"{len({draw.chain for draw in draws}):,}")
+    table.add_row("R-hat", f"{number((training.get('r_hat_') or {}).get('probes'), 2)}  (of the probes, median)")
+
+
+def error_of_one_draw(model: Model, held_out: Observations) -> float:
+    """Return the RMSE of the draw that is kept as `stencils`, on data of the same shape as the training data."""
+    i, j, values = held_out.coo()
+    prediction: NDArray[np.float64] = np.clip(model.stencils.predict(i, j), *model.value_range)
+    return metrics.rmse(values, prediction, held_out.weights)
+
+
+def number(x: Any, digits: int = 4) -> str:
+    return "-" if x is None else f"{x:.{digits}f}"

@@ -1,9 +1,8 @@
 """recommend, similar, explain and hierarchy: read, call the library, print."""
 
-from __future__ import annotations
-
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from accams.cli.histories import load_with
+from accams.batch import interactions_in
+from accams.cli.settings import listed
 from accams.data.ids import Index
 from accams.data.sniff import is_number
 from accams.data.titles import read_titles, titled
@@ -28,15 +28,29 @@ NAMED = 3  # members of a block
 
 
 def recommend_items(
-    path: Path, users: list[str], rated: list[str], n: int, history: Path | None, include_seen: bool,
-    titles: Path | None, std: bool, quantile: float | None, as_json: bool,
+    path: Path, users: list[str] | None, rated: list[str] | None, n: int, history: Path | None, include_seen: bool,
+    titles: Path | None, std: bool, quantile: float | None, as_json: bool, everybody: bool, output: Path | None,
+    engine: str, address: str | None,
 ) -> None:  # fmt: skip
-    """Print the best items for some users, or for someone new."""
-    model = load_with(path, history)
+    """Print the best items for some users or for someone new, or write those for everybody."""
+    if everybody:
+        from accams.cli.bulk import recommend_everybody
+
+        given = {"user ids": users, "--rated": rated, "--titles": titles, "--quantile": quantile, "--json": as_json}
+        wrong = [name for name, x in given.items() if x]
+        if wrong:
+            raise InputError(f"--all writes ids and scores of all users: leave out {listed(wrong)}")
+        recommend_everybody(path, output, n, history, include_seen, std, engine, address)
+        return
+    if output is not None or engine != "cpu" or address is not None:
+        raise InputError("--output, --engine and --address are for all users: add --all")
+    model = load(path)
+    if history is not None:
+        model = replace(model, interactions=interactions_in(history, *model.indices))
     names = names_of(titles, model.col_index)
     if bool(users) == bool(rated):
         raise InputError("name the users, or what a new one has rated: --rated ITEM=VALUE")
-    asked: Any = folded_from(model, rated) if rated else ids_of(model.row_index, users)
+    asked: Any = folded_from(model, rated) if rated else ids_of(model.row_index, users or [])
     best = model.recommend(asked, n, exclude_seen=not include_seen, return_std=std, quantile=quantile)
     lines = [
         {"user": r.user, "rank": r.rank, "item": r.item, "title": names.get(r.item), "score": r.score, "std": r.std,
@@ -54,9 +68,7 @@ def recommend_items(
     out.print(table)
 
 
-def similar_ones(
-    path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool
-) -> None:  # fmt: skip
+def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool) -> None:
     """Print what is most similar to an item or a user."""
     model = load(path)
     index = model.col_index if side == "items" else model.row_index
@@ -74,15 +86,15 @@ def similar_ones(
 
 
 def explain_one(
-    path: Path, user: str | None, item: str, rated: list[str], titles: Path | None, as_json: bool
-) -> None:  # fmt: skip
+    path: Path, item: str, user: str | None, rated: list[str] | None, titles: Path | None, as_json: bool
+) -> None:
     """Print why one prediction is what it is."""
     model = load(path)
     names = names_of(titles, model.col_index)
     if (user is None) == (not rated):
         raise InputError("name the user (--user), or what a new one has rated: --rated ITEM=VALUE")
     [column] = ids_of(model.col_index, [item])
-    why = model.explain(folded_from(model, rated) if user is None else ids_of(model.row_index, [user])[0], column)
+    why = model.explain(folded_from(model, rated or []) if user is None else ids_of(model.row_index, [user])[0], column)
     rest = {"effects": why.effects, "beyond the small model": why.remainder, "clipping": why.clipping}
     if as_json:
         terms = [
@@ -112,7 +124,6 @@ def show_hierarchy(
     path: Path, depth: int, side: str, branches: int, least: int | None, active: float, titles: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Print the tree of items or users."""
     model = load(path)
     axis = 1 if side == "items" else 0
     index = model.indices[axis]
@@ -153,12 +164,10 @@ def ids_of(index: Index, texts: list[str]) -> list[Any]:
 
 
 def names_of(titles: Path | None, index: Index) -> dict[Any, str]:
-    """Return titles by id, if there is a file of them."""
     return {} if titles is None else read_titles(titles, index)
 
 
 def write_json(what: Any, drop: tuple[str, ...] = ()) -> None:
-    """Write JSON to standard output."""
     if isinstance(what, list):
         what = [{k: v for k, v in each.items() if k not in drop} for each in what]
     sys.stdout.write(json.dumps(what, indent=2, default=str) + "\n")

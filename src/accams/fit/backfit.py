@@ -1,11 +1,11 @@
 """ACCAMS by backfitting: fit each stencil to the residual of the others, once or in several passes (relearning)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from math import log2
 from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,21 @@ from accams.engine.base import State
 from accams.engine.grid import Grid
 from accams.engine.kmeans import Init
 from accams.engine.rules import Nearest, Template
-from accams.engine.tables import Tables
+from accams.engine.tables import Tables, gain_of
 from accams.fit.keys import Purpose, generator
-from accams.fit.visits import Visit, gain, visit_of
 from accams.model.stencils import Labels
 
 SEED_ITERATIONS = 20
+
+
+class Visit(NamedTuple):
+    """Statistics of one stencil after a visit, which do not depend on how its clusters are numbered."""
+
+    row_entropy: float  # of its labels in bits: 0 when all are equal, log2 k when all k clusters have the same size
+    col_entropy: float
+    row_changed: float  # fraction of the labels changed by an update, averaged over the visit
+    col_changed: float
+    gain: float  # reduction of the mean squared error, given all others; row noise weights rows by their precision
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,8 @@ def fit_stencil(
         for axis in (0, 1):
             state.set_labels(axis, labels[axis])
     changed = [1.0, 1.0] if before is None else [float(np.mean(x != y)) for x, y in zip(labels, before, strict=True)]
-    visit = visit_of([np.bincount(x) for x in labels], changed, gain(state, tables, T))
+    gain = gain_of(tables, T) * state.weight_unit * state.engine.grid.step**2
+    visit = visit_of([np.bincount(x) for x in labels], changed, gain)
     state.end(T)
     return iterations, visit
 
@@ -178,3 +188,20 @@ def best_template(tables: Tables, grid: Grid, settings: BackfitSettings) -> tupl
     T = grid.template(mean)
     t = T.astype(np.float64)
     return T, float(np.sum(2.0 * tables.L * t - N * t * t / settings.learning_rate))
+
+
+def entropy(counts: NDArray[Any]) -> float:
+    """Return the entropy in bits of labels with these counts.
+
+    Examples
+    --------
+    >>> entropy(np.array([5, 5])), entropy(np.array([7, 0])), entropy(np.array([0]))
+    (1.0, 0.0, 0.0)
+    """
+    used = counts[counts > 0]
+    return float(log2(used.sum()) - used @ np.log2(used) / used.sum()) if used.size > 1 else 0.0
+
+
+def visit_of(counts: Sequence[NDArray[Any]], changed: Sequence[float], gain: float) -> Visit:
+    """Return the statistics of a visit from the counts of row and column labels and the fractions that changed."""
+    return Visit(entropy(counts[0]), entropy(counts[1]), changed[0], changed[1], gain)

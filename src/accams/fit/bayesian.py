@@ -1,7 +1,5 @@
 """bACCAMS from observations to a posterior: calibrate the noise, then sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,25 +28,13 @@ LOWEST = 1e-8  # lower bound of the calibrated noise variance, relative to the i
 
 @dataclass(frozen=True)
 class FitPlan:
-    """Parameters of a Bayesian fit.
-
-    Attributes
-    ----------
-    hyper : Hyperparameters
-    run : RunPlan
-    sigma2 : float
-        Noise variance, or its initial value if it is sampled or calibrated.
-    tau2 : float
-        Initial template variance, where it is sampled.
-    calibrated : bool
-        Whether the noise is first calibrated on held-out observations.
-    """
+    """Parameters of a Bayesian fit."""
 
     hyper: Hyperparameters
     run: RunPlan
-    sigma2: float
-    tau2: float
-    calibrated: bool
+    sigma2: float  # noise variance, or its initial value if it is sampled or calibrated
+    tau2: float  # initial template variance, where it is sampled
+    calibrated: bool  # whether the noise is first calibrated on held-out observations
     n_chains: int = 4
     engine: str = "auto"
     n_threads: int | None = None
@@ -58,47 +44,26 @@ class FitPlan:
 
 @dataclass(frozen=True)
 class BayesianFit:
-    """Result of a Bayesian fit.
-
-    Attributes
-    ----------
-    posterior : Posterior
-    stencils : StencilSum
-        Last draw of the first chain.
-    asked : (mean, variance) or None
-        Mean and variance over draws at the cells asked for.
-    """
+    """Result of a Bayesian fit."""
 
     posterior: Posterior
-    stencils: StencilSum
+    stencils: StencilSum  # last draw of the first chain
     history: list[Sweep]
     calibration: Calibration | None
     sigma: float
     engine: str
     interrupted: bool
-    asked: tuple[Floats, Floats] | None = None
+    asked: tuple[Floats, Floats] | None = None  # mean and variance over draws at the cells asked for
 
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """Checkpoints to write during a fit, and one to resume from.
+    """Checkpoints to write during a fit, and one to resume from."""
 
-    Attributes
-    ----------
-    path : path or None
-        File to write.
-    every : int
-        Sweeps from one checkpoint to the next.
-    resume : path or None
-        Checkpoint to resume from.
-    about : dict
-        Parameters, seed and fingerprint of the data, stored in the file.
-    """
-
-    path: str | Path | None = None
-    every: int = 50
-    resume: str | Path | None = None
-    about: dict[str, Any] = field(default_factory=dict)
+    path: str | Path | None = None  # file to write
+    every: int = 50  # sweeps from one checkpoint to the next
+    resume: str | Path | None = None  # checkpoint to resume from
+    about: dict[str, Any] = field(default_factory=dict)  # parameters, seed and fingerprint of the data, to be stored
 
 
 def fit(
@@ -114,8 +79,10 @@ def fit(
     chains = _chains(observations, plan, plan.sigma2 if calibration is None else calibration.sigma2)
     try:
         if calibration is not None and plan.run.visits is None:
-            chains.continue_from(_by_distance(warm, calibration.sigma2))
-            chains.set_sigma2(calibration.sigma2)
+            sigma2 = calibration.sigma2
+            chains.continue_from(sorted(warm, key=lambda chain: abs(np.log(chain.sigma2 / sigma2))))
+            for chain in chains.chains:
+                chain.sigma2 = sigma2
         warm.clear()
         state = begin(chains, observations, plan, calibration, asked, validation, began)
         if files.resume is not None:
@@ -138,7 +105,6 @@ def begin(
     chains: Chains, observations: Observations, plan: FitPlan, calibration: Calibration | None, asked: Cells | None,
     validation: RunningValidation | None, began: float,
 ) -> Run:  # fmt: skip
-    """Return a run before its first sweep."""
     keeper = Keeper(plan.run.max_draws, plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
     scale = plan.sigma2 if calibration is None else calibration.error
     probes = make_probes(observations, plan.hyper.seed)
@@ -147,7 +113,6 @@ def begin(
 
 
 def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> BayesianFit:
-    """Return the result of a run."""
     burn_in, engine, obs = state.plan.burn_in(state.sweep), state.chains.engine, state.chains.engine.observations
     draws = state.draws()
     first = min(burn_in, max(len(state.history) - 1, 0))
@@ -196,11 +161,6 @@ def _calibrate(
         return Calibration(last, float(np.sqrt(last)), last), chains.chains, "interrupted"
     finally:
         chains.close()
-
-
-def _by_distance(chains: list[Chain], sigma2: float) -> list[Chain]:
-    """Sort chains by the distance of their noise level from `sigma2`."""
-    return sorted(chains, key=lambda chain: abs(np.log(chain.sigma2 / sigma2)))
 
 
 def _report(chain: Chain, sweep: int, n_sweeps: int, began: float) -> Sweep:

@@ -16,8 +16,6 @@ difference is sigma^2. Unless the held-out observations rule the estimate out, t
 because their errors have different causes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -48,34 +46,17 @@ MOST_CELLS = 10_000  # held-out observations kept for the predictive noise
 
 @dataclass(frozen=True)
 class Calibration:
-    """Result of a noise calibration.
+    """Result of a noise calibration."""
 
-    Attributes
-    ----------
-    sigma2 : float
-        Noise variance of the sampler.
-    noise : float
-        Standard deviation of a new observation around its mean, in addition to the spread of the draws.
-    error : float
-        Mean squared error of the average of all chains on the held-out observations.
-    levels, errors : list of list of float
-        Noise variances tried in each stage, and the expected squared error of each.
-    estimate : float
-        Direct estimate of the noise variance at the best level.
-    held_out : array of shape (5, n) or None
-        Error, weight and draw variance at held-out observations, and row and column of a reference cell each.
-    spread : float
-        Mean draw variance at the reference cells.
-    """
-
-    sigma2: float
-    noise: float
-    error: float
-    levels: Tried = field(default_factory=list)
-    errors: Tried = field(default_factory=list)
-    estimate: float = float("nan")
+    sigma2: float  # noise variance of the sampler
+    noise: float  # standard deviation of a new observation around its mean, in addition to the spread of the draws
+    error: float  # mean squared error of the average of all chains on the held-out observations
+    levels: Tried = field(default_factory=list)  # noise variances tried in each stage,
+    errors: Tried = field(default_factory=list)  # and the expected squared error of each
+    estimate: float = float("nan")  # direct estimate of the noise variance at the best level
+    # (5, n): error, weight and draw variance at held-out observations, and row and column of a reference cell each
     held_out: Floats | None = field(default=None, repr=False, compare=False)
-    spread: float = 0.0
+    spread: float = 0.0  # mean draw variance at the reference cells
 
     def predictive_noise(self, posterior: Posterior) -> float:
         """Return the predictive noise for these draws, which have spread further than those of the calibration."""
@@ -94,7 +75,6 @@ def held_out_split(observations: Observations, seed: int) -> tuple[Observations,
 
 
 def held_out_size(entries: int) -> int:
-    """Return how many of `entries` observations are held out."""
     return min(max(int(round(SHARE * entries)), FEWEST), MOST, entries // 5)
 
 
@@ -115,7 +95,6 @@ class CalibrationSet:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the predictions of earlier stages."""
         self.count, self.estimates = 0, list[Floats]()
         self.sums: Floats = np.zeros(0)
         self.squares: Floats = np.zeros(0)

@@ -1,7 +1,5 @@
 """Several chains in parallel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
@@ -67,7 +65,6 @@ class Chains:
             raise
 
     def run_sweep(self) -> None:
-        """Run one sweep of every chain."""
         if not all(self.each(self._run_sweep)):
             raise KeyboardInterrupt
 
@@ -78,7 +75,6 @@ class Chains:
         return completed
 
     def backfit(self, stencil: int, visits: int) -> None:
-        """Fit one stencil in every chain."""
         if not all(self.each(lambda chain: chain.backfit(stencil, visits, self._stop.is_set))):
             raise KeyboardInterrupt
 
@@ -90,11 +86,6 @@ class Chains:
         """Return the precision of these rows, averaged over chains."""
         return np.asarray(np.mean([chain.row_weights()[rows] for chain in self.chains], axis=0))
 
-    def set_sigma2(self, sigma2: float) -> None:
-        """Set the noise variance of all chains."""
-        for chain in self.chains:
-            chain.sigma2 = sigma2
-
     def continue_from(self, others: Sequence[Chain]) -> None:
         """Copy the stencils, variances and row weights of other chains (fitted to other observations)."""
         self.each(lambda chain: chain.continue_from(others[chain.number]))
@@ -103,7 +94,6 @@ class Chains:
         return ThreadPoolExecutor(self.at_once, thread_name_prefix="accams-chain")
 
     def close(self) -> None:
-        """Stop the threads and close the engine."""
         try:
             self._pool.shutdown()
         finally:

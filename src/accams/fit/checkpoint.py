@@ -5,8 +5,6 @@ the data, and random numbers are keyed by seed and position, so a resumed run is
 the bit. The file is a container as a model's (`model/container.py`) and written atomically.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import asdict, replace
@@ -70,12 +68,10 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """Return the header of a checkpoint."""
     return read(path)[0]
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], Tensors]:
-    """Return the header and tensors of a checkpoint."""
     header, tensors = container.read(path, KIND, FORMAT)
     if header["format"] < FORMAT:
         raise ModelFileError(f"{path} was written by an earlier version of accams and cannot be resumed: fit again")

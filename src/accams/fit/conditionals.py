@@ -1,7 +1,5 @@
 """Conditional distributions of the sampler, given k x k tables and scalars."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
@@ -38,7 +36,6 @@ def draw_keys(random: Random, n: int) -> list[tuple[int, int]]:
 
 
 def draw_key(random: Random) -> tuple[int, int]:
-    """Draw one key for the random numbers of a kernel."""
     return draw_keys(random, 1)[0]
 
 

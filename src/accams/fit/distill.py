@@ -1,7 +1,5 @@
 """Distillation: approximate a matrix or predictor by one stencil sum whose file has a given maximum size."""
 
-from __future__ import annotations
-
 from math import log2
 
 import numpy as np

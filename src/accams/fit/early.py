@@ -1,7 +1,5 @@
 """Early stopping: choose the number of stencils by the error on held-out observations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np

@@ -10,12 +10,10 @@ the diagonal matrix of column weights. The error of a row then depends only on i
 X B X^T = T C T^T, where C holds the weight of columns that share two codes. Nothing here has the size of the matrix.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,32 +35,21 @@ RIDGE = 1e-9  # relative to the largest weight: keeps templates of redundant ste
 
 @dataclass
 class Encoding:
-    """Templates and labels that approximate a target.
-
-    Attributes
-    ----------
-    target : Target
-    labels : [array of shape (m, s), array of shape (n, s)]
-    templates : list of arrays
-    steps : list of float or None
-        Steps of the templates, if they are quantised.
-    """
+    """Templates and labels that approximate a target."""
 
     target: Target
-    labels: list[Labels]
+    labels: list[Labels]  # of shapes (m, s) and (n, s)
     templates: list[Floats]
     threads: Threads = field(default_factory=Threads)
-    steps: list[float] | None = None
+    steps: list[float] | None = None  # steps of the templates, if they are quantised
     _tables: dict[tuple[str, int], Floats] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, target: Target, threads: Threads) -> Encoding:
-        """Return an encoding without stencils."""
+    def empty(cls, target: Target, threads: Threads) -> Self:
         return cls(target, [np.zeros((size, 0), np.uint16) for size in target.shape], [], threads)
 
     @classmethod
-    def of(cls, model: StencilSum, target: Target, threads: Threads) -> Encoding:
-        """Return an encoding with the stencils of a sum."""
+    def of(cls, model: StencilSum, target: Target, threads: Threads) -> Self:
         labels = [
             np.array(of_axis, np.uint16).reshape(len(model), size).T.copy()
             for of_axis, size in zip((model.row_labels, model.col_labels), target.shape, strict=True)
@@ -76,11 +63,9 @@ class Encoding:
         return np.cumsum([0, *(T.shape[axis] for T in self.templates)], dtype=np.int64)
 
     def weights(self, axis: int) -> Floats:
-        """Return the weights of rows or columns."""
         return self.target.row_weights if axis == 0 else self.target.col_weights
 
     def lines(self, axis: int) -> Floats:
-        """Return the target's factor of rows or columns."""
         return self.target.left if axis == 0 else self.target.right
 
     def spread(self, axis: int, table: Floats) -> Floats:
@@ -109,7 +94,6 @@ class Encoding:
         return self._tables["sums", axis]
 
     def counts(self, axis: int) -> NDArray[np.int64]:
-        """Return the number of rows (columns) with each code."""
         labels, ends = self.labels[axis], self.first(axis).tolist()
         counts = [np.bincount(labels[:, l], minlength=b - a) for l, (a, b) in enumerate(pairwise(ends))]
         return np.concatenate([np.zeros(0, np.int64), *counts])
@@ -120,11 +104,9 @@ class Encoding:
         return code_bits(self.counts(axis), self.target.shape[axis], width)
 
     def all_bits(self) -> float:
-        """Return the approximate bits of labels and templates."""
         return float(sum(self._stencil_bits(l) for l in range(len(self.templates))))
 
     def left(self) -> tuple[float, float, float]:
-        """Return squared error, that without stencils (both relative to the target's product), and total weight."""
         total = float(np.square(self.target.singular_values).sum())
         return total + self.error(), total, self.target.total_weight
 
@@ -196,13 +178,11 @@ class Encoding:
         return float(sum(((product - 2.0 * side) * T).sum() for product, side, T in terms))
 
     def drop(self, stencil: int) -> None:
-        """Remove a stencil."""
         del self.templates[stencil]
         self.forget(0, 1)
         self.labels = [np.ascontiguousarray(np.delete(labels, stencil, axis=1)) for labels in self.labels]
 
     def compact(self) -> None:
-        """Remove unused codes."""
         for l in range(len(self.templates)):
             for axis in (0, 1):
                 used, new = np.unique(self.labels[axis][:, l], return_inverse=True)
@@ -221,13 +201,11 @@ class Encoding:
             self.drop(l)
         return len(worst)
 
-    def copy(self) -> Encoding:
-        """Return an independent copy."""
+    def copy(self) -> "Encoding":
         labels, steps = [x.copy() for x in self.labels], None if self.steps is None else [*self.steps]
         return Encoding(self.target, labels, [*self.templates], self.threads, steps, dict(self._tables))
 
-    def rounded(self, price: float) -> Encoding:
-        """Return a copy with templates quantised for this price, and labels reassigned to them."""
+    def rounded(self, price: float) -> "Encoding":
         result, pairs = self.copy(), list(self._quantised(price))
         result.templates, result.steps = [T.astype(np.float64) for T, _ in pairs], [step for _, step in pairs]
         for axis in (0, 1):
@@ -236,7 +214,6 @@ class Encoding:
         return result
 
     def to_sum(self, price: float, unseen: tuple[Any, Any]) -> StencilSum:
-        """Return the stencil sum; templates are quantised unless the price is zero."""
         parts: list[tuple[NDArray[np.float32], float | None]] = [(T.astype(np.float32), None) for T in self.templates]
         if price > 0.0 or self.steps is not None:
             parts = [*self._quantised(price)]

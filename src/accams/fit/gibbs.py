@@ -6,8 +6,6 @@ the template integrated out (partial collapsing), which is valid only if the tem
 before tau^2, sigma^2 or another stencil is touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -18,18 +16,10 @@ from accams.engine.base import State
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
-from accams.fit.backfit import BackfitSettings, alternate
-from accams.fit.conditionals import (
-    draw_inverse_gamma,
-    draw_keys,
-    draw_prior_labels,
-    draw_template,
-    log_inverse_gamma,
-    log_normal,
-)  # fmt: skip
+from accams.fit import conditionals
+from accams.fit.backfit import BackfitSettings, Visit, alternate, visit_of
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
-from accams.fit.visits import Visit, visit_of
 from accams.model.stencils import Labels
 
 Random = np.random.Generator
@@ -40,17 +30,8 @@ MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of
 class Chain:
     """A state with its variances.
 
-    Parameters
-    ----------
-    state : State
-        Without stencils; `continue_from` copies those of another chain.
-    hyper : Hyperparameters
-    number : int
-        Index of the chain; part of the key of its random numbers.
-    sigma2 : float
-        Noise variance; initial value if it is sampled.
-    tau2 : float
-        Initial template variance, where it is sampled.
+    It begins without stencils; `continue_from` copies those of another chain. `number` is part of the key of its random
+    numbers. `sigma2` and `tau2` are initial values where they are sampled.
     """
 
     def __init__(self, state: State, hyper: Hyperparameters, number: int, sigma2: float, tau2: float = 1.0) -> None:
@@ -58,10 +39,7 @@ class Chain:
             raise InputError(
                 f"engine={state.engine.name!r} has no collapsed sampler: use sampler='blocked' or engine='cpu'"
             )
-        self.state = state
-        self.hyper = hyper
-        self.number = number
-        self.sigma2 = sigma2
+        self.state, self.hyper, self.number, self.sigma2 = state, hyper, number, sigma2
         self.tau2 = np.full(len(hyper.shapes), tau2) if hyper.tau2 is None else np.array(hyper.tau2, float)
         self.effect_tau2 = np.full(2, tau2)
         self.normalise_rows = False
@@ -154,12 +132,11 @@ class Chain:
         if hyper.sample_sigma:
             shape = hyper.eta[0] + self.state.engine.observations.n_observed / 2.0
             scale = hyper.eta[1] + self.state.squared_error(row_weighted=True) / 2.0
-            self.sigma2 = draw_inverse_gamma(shape, scale, random, hyper.sigma_max**2)
+            self.sigma2 = conditionals.draw_inverse_gamma(shape, scale, random, hyper.sigma_max**2)
 
     # -- state ------------------------------------------------------------------------------------------------
 
     def row_weights(self) -> NDArray[np.float64]:
-        """Return the precision w_i of every row."""
         weights = self.state.row_weights
         return np.ones(self.state.shape[0]) if weights is None else np.asarray(weights * self.state.engine.row_step)
 
@@ -169,21 +146,18 @@ class Chain:
         return sum(self.state.shape) * max(len(self.hyper.shapes), 1)
 
     def occupied(self) -> float:
-        """Return the number of occupied row and column clusters per stencil."""
         used = sum(int(np.count_nonzero(counts)) for both in self.counts for counts in both)
         return used / max(len(self.state.templates), 1)
 
     def mean_squared_error(self) -> float:
-        """Return the mean squared error of the current draw on the training data."""
         return max(self.state.squared_error(), 0.0) / self._mass
 
     def recount(self) -> None:
-        """Recount the labels of all stencils."""
         state = self.state
         labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
         self.counts = [[np.bincount(c, None, T.shape[0]), np.bincount(d, None, T.shape[1])] for T, c, d in labels]
 
-    def continue_from(self, other: Chain) -> None:
+    def continue_from(self, other: "Chain") -> None:
         """Copy the stencils, variances and row weights of a chain that was fitted to other observations.
 
         Random numbers continue where those of the other chain end.
@@ -208,15 +182,17 @@ class Chain:
         cells, error = state.engine.observations.n_observed, state.squared_error(row_weighted=True)
         total = -0.5 * (cells * np.log(2.0 * np.pi * self.sigma2) + error / self.sigma2)
         if hyper.sample_sigma:
-            total += log_inverse_gamma(self.sigma2, *hyper.eta)
+            total += conditionals.log_inverse_gamma(self.sigma2, *hyper.eta)
         for stencil, (T, counts) in enumerate(zip(state.templates, self.counts, strict=True)):
-            total += log_normal(self._instantiated(T, counts), self.tau2[stencil])
+            total += conditionals.log_normal(self._instantiated(T, counts), self.tau2[stencil])
             total += sum(hyper.log_labels(counts[axis], stencil, axis) for axis in (0, 1))
             if hyper.tau2 is None:
-                total += log_inverse_gamma(self.tau2[stencil], *hyper.gamma)
+                total += conditionals.log_inverse_gamma(self.tau2[stencil], *hyper.gamma)
         for effects, tau2 in zip(state.effects, self.effect_tau2, strict=True):
             if effects is not None:
-                total += log_normal(effects * state.engine.grid.step, tau2) + log_inverse_gamma(tau2, *hyper.gamma)
+                total += conditionals.log_normal(
+                    effects * state.engine.grid.step, tau2
+                ) + conditionals.log_inverse_gamma(tau2, *hyper.gamma)
         if hyper.row_noise is not None:
             w, nu = self.row_weights(), hyper.row_noise / 2.0
             total += 0.5 * float(state.engine.observations.row_counts @ np.log(w))
@@ -286,18 +262,20 @@ class Chain:
             for axis in (0, 1):
                 crp, k = hyper.label_prior == "crp", state.k[axis]
                 weight = hyper.concentration(stencil, axis)
-                state.set_labels(axis, draw_prior_labels(state.shape[axis], k, weight, crp, start))
+                state.set_labels(axis, conditionals.draw_prior_labels(state.shape[axis], k, weight, crp, start))
 
     def _template(self, tables: Tables, stencil: int, random: Random) -> Template:
         state = self.state
-        return draw_template(tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random)
+        return conditionals.draw_template(
+            tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random
+        )
 
     def _blocked_visit(self, T: Template, stencil: int, updates: int, random: Random) -> BlockedVisit:
         """Return the record of a blocked visit; its keys do not depend on its results, so the engine need not ask."""
         state, hyper = self.state, self.hyper
         unit, step = state.weight_unit, state.engine.grid.step
         axes = [axis for axis in (0, 1) if state.k[axis] > 1]
-        keys = iter(draw_keys(random, 2 * updates * len(axes)))
+        keys = iter(conditionals.draw_keys(random, 2 * updates * len(axes)))
         planned = tuple(
             Update(axis, next(keys), self._label_key(stencil, sub, axis), next(keys))
             for sub in range(updates)
@@ -349,4 +327,6 @@ class Chain:
             tau2 = self.effect_tau2[axis]
             rule = Effects(tau2 * state.weight_unit / self.sigma2, np.sqrt(tau2) / state.engine.grid.step, key)
             squares = state.draw_effects(axis, rule)
-            self.effect_tau2[axis] = draw_inverse_gamma(shape + state.shape[axis] / 2.0, scale + squares / 2.0, random)
+            self.effect_tau2[axis] = conditionals.draw_inverse_gamma(
+                shape + state.shape[axis] / 2.0, scale + squares / 2.0, random
+            )

@@ -1,7 +1,5 @@
 """Hyperparameters of the Bayesian model: priors of labels, templates and noise."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,41 +15,24 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Hyperparameters of a chain, in the units of the data.
+    """Hyperparameters of a chain, in the units of the data."""
 
-    Attributes
-    ----------
-    shapes : (k_rows, k_cols) of each stencil; with `growing`, only the initial sizes
-    alpha, beta : concentrations of row and column labels, one per stencil
-    sampler, label_prior : "blocked" with "dirichlet", or "collapsed" with "dirichlet" or "crp"
-    tau2 : fixed template variance of each stencil; None samples it
-    eta, gamma : (shape, scale) of the inverse gamma priors of sigma^2 and tau^2
-    sigma_max : upper bound of sigma
-    sample_sigma : whether sigma^2 is sampled or fixed
-    row_noise : degrees of freedom nu of the row precisions w_i, or None
-    continuous : whether rows and columns have continuous effects of sampled variance
-    growing : whether the number of clusters is unbounded (label prior "crp")
-    start : initialisation of new stencils
-    sub : label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
-    seed : seed of all random numbers
-    """
-
-    shapes: Sequence[Shape]
-    alpha: Sequence[float]
-    beta: Sequence[float]
+    shapes: Sequence[Shape]  # (k_rows, k_cols) of each stencil; with `growing`, only the initial sizes
+    alpha: Sequence[float]  # concentrations of row labels, one per stencil
+    beta: Sequence[float]  # those of column labels
     sampler: Sampler = "blocked"
-    label_prior: LabelPrior = "dirichlet"
-    tau2: Sequence[float] | None = None
-    eta: tuple[float, float] = (2.0, 0.3)
-    gamma: tuple[float, float] = (5.0, 0.3)
-    sigma_max: float = np.inf
-    sample_sigma: bool = False
-    row_noise: float | None = None
-    continuous: bool = False
-    growing: bool = False
-    start: Start = "prior"
-    sub: Sequence[int] = (1,)
-    seed: int = 0
+    label_prior: LabelPrior = "dirichlet"  # "crp" only with the collapsed sampler
+    tau2: Sequence[float] | None = None  # fixed template variance of each stencil; None samples it
+    eta: tuple[float, float] = (2.0, 0.3)  # (shape, scale) of the inverse gamma prior of sigma^2
+    gamma: tuple[float, float] = (5.0, 0.3)  # that of tau^2
+    sigma_max: float = np.inf  # upper bound of sigma
+    sample_sigma: bool = False  # whether sigma^2 is sampled or fixed
+    row_noise: float | None = None  # degrees of freedom nu of the row precisions w_i, or None
+    continuous: bool = False  # whether rows and columns have continuous effects of sampled variance
+    growing: bool = False  # whether the number of clusters is unbounded (label prior "crp")
+    start: Start = "prior"  # initialisation of new stencils
+    sub: Sequence[int] = (1,)  # label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
+    seed: int = 0  # seed of all random numbers
 
     def concentration(self, stencil: int, axis: int) -> float:
         """Return the prior weight of each cluster ("dirichlet") or of a new cluster ("crp")."""

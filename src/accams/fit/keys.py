@@ -1,7 +1,5 @@
 """Random streams keyed by seed, purpose and position: results do not depend on threads or on order of execution."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -5,9 +5,8 @@ their bits, given all other stencils; then all templates are refitted jointly. L
 their bits die out.
 """
 
-from __future__ import annotations
-
 from copy import copy
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +23,8 @@ from accams.model.stencils import Labels, Stencil, StencilSum, label_type
 class Observed:
     """Templates and labels that approximate observed entries.
 
-    Parameters
-    ----------
-    engine : Engine
-        Engine with the data; its grid must have the offset of the model.
-    model : StencilSum
-    shrinkage : float
-        Penalty of squared template entries, added to the squared error.
+    The engine holds the data; its grid must have the offset of the model. `shrinkage` is the penalty of squared
+    template entries, added to the squared error.
     """
 
     def __init__(self, engine: Engine, model: StencilSum, shrinkage: float = 0.0) -> None:
@@ -52,14 +46,12 @@ class Observed:
         refit(self.state, self.settings.shrinkage)
         return sum(1 if moved is None else moved for moved in moves)
 
-    def copy(self) -> Observed:
-        """Return an independent copy."""
+    def copy(self) -> Self:
         result = copy(self)
         result.state = self._restored(self.state.templates, self.state.row_labels, self.state.col_labels)
         return result
 
-    def rounded(self, price: float) -> Observed:
-        """Return a copy with templates quantised for this price, and labels reassigned to them."""
+    def rounded(self, price: float) -> Self:
         result, state = copy(self), self.state
         grid, weight = self.engine.grid, self.engine.observations.total_weight()
         result.fixed = [in_steps(grid.values(T), price, weight) for T in state.templates]
@@ -73,11 +65,9 @@ class Observed:
         return result
 
     def left(self) -> tuple[float, float, float]:
-        """Return the squared error, the squared error without stencils, and the total weight."""
         return self.state.squared_error(), self._without, self.engine.observations.total_weight()
 
     def to_sum(self, price: float, unseen: Unseen) -> StencilSum:
-        """Return the stencil sum; templates are quantised unless the price is zero."""
         state, grid, weight = self.state, self.engine.grid, self.engine.observations.total_weight()
         pairs: list[tuple[NDArray[np.float32], float | None]] = [(grid.values(T), None) for T in state.templates]
         if self.fixed is not None:

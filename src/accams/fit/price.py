@@ -3,8 +3,6 @@
 The search minimises squared error + price * bits, so the price is the error that one bit must save.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

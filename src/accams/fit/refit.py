@@ -8,8 +8,6 @@ have the same weight (complete matrices, observed zeros) enter through cross tab
 where R_lm and C_lm count rows and columns by their labels in l and in m.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -109,7 +107,6 @@ class Problem:
         return self._adjoint(stored, n) - self.blank * offset * self._sizes()
 
     def unpack(self, t: Vector) -> list[Vector]:
-        """Split a vector into one template per stencil."""
         return [t[a : a + shape[0] * shape[1]].reshape(shape) for a, shape in zip(self.first, self.shapes, strict=True)]
 
     def _stored_cells(self, t: Vector, weights: Vector | None) -> Vector:

@@ -1,7 +1,5 @@
 """A run of the sampler: sweeps of all chains, their recorded results, and the stopping rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -29,39 +27,22 @@ LOOK_BACK = 0.8  # the running mean is compared with that at this fraction of th
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Length of a run and draws to keep.
+    """Length of a run and draws to keep."""
 
-    Attributes
-    ----------
-    n_sweeps : int or None
-        None runs until the running mean has converged, at most `most_sweeps`.
-    n_burn_in : int or None
-        None takes the first quarter.
-    thin : int or None
-        Sweeps from one kept draw to the next; None adapts it to keep at most `max_draws` in all.
-    tol : float
-        The running mean has converged when the last fifth of the sweeps changed it by less than this fraction of the
-        mean squared error, which is about the relative gain of running for a quarter longer.
-    patience : int
-        With validation data, the run ends after this many sweeps without a lower validation error.
-    rao_blackwell : bool
-        Whether draws hold the conditional probabilities of row labels.
-    visits : int or None
-        Backfitting: each sweep fits the next stencil by this many visits; None visits all stencils in each sweep.
-    """
-
-    n_sweeps: int | None = None
+    n_sweeps: int | None = None  # None runs until the running mean has converged, at most `most_sweeps`
     most_sweeps: int = 500
-    n_burn_in: int | None = None
-    thin: int | None = None
+    n_burn_in: int | None = None  # None takes the first quarter
+    thin: int | None = None  # sweeps from one kept draw to the next; None adapts it to keep at most `max_draws` in all
     max_draws: int = 400
+    # the running mean has converged when the last fifth of the sweeps changed it by less than this fraction of the mean
+    # squared error, which is about the relative gain of running for a quarter longer
     tol: float = 1e-4
-    patience: int = 50
-    rao_blackwell: bool = False
+    patience: int = 50  # with validation data, the run ends after this many sweeps without a lower validation error
+    rao_blackwell: bool = False  # whether draws hold the conditional probabilities of row labels
+    # backfitting: each sweep fits the next stencil by this many visits; None visits all stencils in each sweep
     visits: int | None = None
 
     def burn_in(self, sweeps: int) -> int:
-        """Return the burn-in of a run of this many sweeps."""
         return int(BURN_IN * sweeps) if self.n_burn_in is None else self.n_burn_in
 
 
@@ -89,7 +70,7 @@ class Sweep:
     validation_rmse, validation_rmse_draw : float or None
         Validation error of the running mean and of the current draws, with validation data.
     visits : array of shape (n_stencils, 5) or None
-        Statistics of each stencil, averaged over chains; columns are the fields of `accams.fit.visits.Visit`.
+        Statistics of each stencil, averaged over chains; columns are the fields of `accams.fit.backfit.Visit`.
     """
 
     phase: Literal["calibrating", "sampling"]
@@ -116,48 +97,30 @@ class RunningValidation:
     clip: tuple[float, float] = (-np.inf, np.inf)
 
     def rmse(self, prediction: NDArray[np.float64]) -> float:
-        """Return the error of a prediction at these cells."""
         error = np.clip(prediction, *self.clip) - self.values
         return float(np.sqrt(np.average(error * error, weights=self.weights)))
 
 
 @dataclass
 class Run:
-    """State of a run between two sweeps: the content of a checkpoint.
-
-    Attributes
-    ----------
-    chains, plan
-    scale : float
-        Approximate mean squared error of predictions: the unit of changes of the running mean.
-    probes : Running
-        Cells by which convergence is judged.
-    asked : Running or None
-        Cells whose predictions the user asked for (`predict_at`).
-    validation : RunningValidation or None
-    past : list of (sweep, array)
-        Recent running means at the probes.
-    best : (float, int)
-        Lowest validation error and its sweep.
-    """
+    """State of a run between two sweeps: the content of a checkpoint."""
 
     chains: Chains
     plan: RunPlan
-    scale: float
-    probes: Running
+    scale: float  # approximate mean squared error of predictions: the unit of changes of the running mean
+    probes: Running  # cells by which convergence is judged
     keeper: Keeper
-    asked: Running | None = None
+    asked: Running | None = None  # cells whose predictions the user asked for (`predict_at`)
     validation: RunningValidation | None = None
     sweep: int = 0
     traces: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
-    past: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)
+    past: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # sweeps, running means at the probes
     history: list[Sweep] = field(default_factory=list)
-    best: tuple[float, int] = (np.inf, 0)
+    best: tuple[float, int] = (np.inf, 0)  # lowest validation error and its sweep
     began: float = field(default_factory=perf_counter)
     settled: bool = False
 
     def step(self) -> Sweep:
-        """Run and record one sweep of all chains."""
         plan, chains = self.plan, self.chains
         # Rescaling row weights to mean one is not a Gibbs step. With a fixed sigma^2 it is part of its calibration and
         # ends with the burn-in; with a sampled one it must not happen.
@@ -177,7 +140,6 @@ class Run:
 
     @property
     def done(self) -> bool:
-        """Return whether the run is complete."""
         if self.sweep >= (self.plan.n_sweeps or self.plan.most_sweeps):
             return True
         since = max(self.best[1], self.plan.n_burn_in or 0)

@@ -1,7 +1,5 @@
 """Results collected during a run in bounded memory: running means at given cells, and draws of the model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,8 +21,7 @@ class MeanBlock:
     sums: Floats
     squares: Floats
 
-    def joined(self, after: MeanBlock) -> MeanBlock:
-        """Return the union of this block and the next one."""
+    def joined(self, after: "MeanBlock") -> "MeanBlock":
         return MeanBlock(self.first, after.last, self.sums + after.sums, self.squares + after.squares)
 
 
@@ -89,7 +86,6 @@ class Keeper:
     draws: list[list[Draw]] = field(default_factory=list)  # one list per sweep kept
 
     def wants(self, sweep: int) -> bool:
-        """Return whether the draws of this sweep are kept."""
         return (sweep + 1) % self.interval == 0
 
     def add(self, draws: list[Draw], burn_in: int = 0) -> None:

@@ -1,7 +1,5 @@
 """Search for the price per bit at which the file of a model just fits into a given number of bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -26,23 +24,18 @@ class Improvable(Protocol):
 
     def round(self, price: float) -> int:
         """Improve all labels and templates at this price per bit; return the number of labels changed."""
-        ...
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        ...
 
     def rounded(self, price: float) -> Self:
         """Return a copy with templates quantised for this price, and labels reassigned to them."""
-        ...
 
     def left(self) -> tuple[float, float, float]:
         """Return the squared error, the squared error without stencils, and the total weight."""
-        ...
 
     def to_sum(self, price: float, unseen: Unseen) -> StencilSum:
         """Return the model with quantised templates."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,6 @@ class Search:
         return float(np.clip((size - self.least) / max(self.max_bytes - self.least, 1), 0.1, 10.0))
 
     def size(self, model: Improvable, price: float) -> int:
-        """Return the file size in bytes."""
         return len(file.to_bytes(model.to_sum(price, self.unseen)))
 
     def improve(self, model: Improvable, price: float, rounds: int) -> None:
@@ -124,7 +116,6 @@ class Search:
         return float(np.clip(self.share(size) / (1.0 - CLOSE / 2.0), 0.5, 2.0) ** (1.0 / SLOPE))
 
     def report(self, model: Improvable) -> None:
-        """Call `watch` with the current progress."""
         if self.watch is not None:
             error, _, weight = model.left()
             rmse = float(np.sqrt(max(error, 0.0) / weight))

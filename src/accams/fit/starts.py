@@ -8,8 +8,6 @@ Clusters: stencils are added one by one, each by clustering rows and columns alo
 residual, as in ACCAMS. It is the better start where one side is short: its labels are cheap, so it can have many.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -112,7 +110,6 @@ def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0
 
 
 def add_stencil(encoding: Encoding, shape: tuple[int, int], price: float, random: np.random.Generator) -> None:
-    """Add a stencil fitted to the residual."""
     weights = encoding.weights(0), encoding.weights(1)
     a, b = (np.sqrt(w)[:, None] for w in weights)
     size = encoding.target.shape[1]

@@ -5,8 +5,6 @@ singular vectors under these weights, which take only products of M with vectors
 computes them through its stencils, any other predictor in blocks of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,26 +28,21 @@ POWER = 1  # power iterations of the randomised SVD
 class Target:
     """The matrix offset + left @ right.T, with weights of rows and columns.
 
-    Attributes
-    ----------
-    left, right : arrays of shape (m, r) and (n, r)
-        Columns of `right` have weighted norm 1, those of `left` the singular values, in decreasing order.
+    Columns of `right` have weighted norm 1, those of `left` the singular values, in decreasing order.
     """
 
     offset: float
-    left: Floats
-    right: Floats
+    left: Floats  # (m, r)
+    right: Floats  # (n, r)
     row_weights: Floats
     col_weights: Floats
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return the numbers of rows and columns."""
         return len(self.left), len(self.right)
 
     @property
     def total_weight(self) -> float:
-        """Return the total weight of all cells."""
         return float(self.row_weights.sum() * self.col_weights.sum())
 
     @cached_property
@@ -59,7 +52,6 @@ class Target:
 
 
 def of_matrix(matrix: Floats, row_weights: Floats, col_weights: Floats, rank: int, seed: int = 0) -> Target:
-    """Return the target of a matrix in memory."""
     offset = float(row_weights @ matrix @ col_weights / (row_weights.sum() * col_weights.sum()))
     a, b = np.sqrt(row_weights), np.sqrt(col_weights)
     scaled = (matrix - offset) * a[:, None] * b
@@ -77,14 +69,14 @@ def of_mean(
 ) -> Target:  # fmt: skip
     """Return the target of the mean of several stencil sums, computed through their stencils."""
     a, b = np.sqrt(row_weights)[:, None], np.sqrt(col_weights)[:, None]
-    mean = Mean(sums, threads or Threads())
-    offset = float(row_weights @ mean.product(col_weights[:, None])[:, 0]) / (row_weights.sum() * col_weights.sum())
+    threads, total = threads or Threads(), row_weights.sum() * col_weights.sum()
+    offset = float(row_weights @ mean_product(sums, col_weights[:, None], threads)[:, 0]) / total
 
     def product(x: Floats) -> Floats:
-        return np.asarray(a * (mean.product(b * x) - offset * (b * x).sum(axis=0)))
+        return np.asarray(a * (mean_product(sums, b * x, threads) - offset * (b * x).sum(axis=0)))
 
     def transposed(y: Floats) -> Floats:
-        return np.asarray(b * (mean.transposed(a * y) - offset * (a * y).sum(axis=0)))
+        return np.asarray(b * (mean_product(sums, a * y, threads, True) - offset * (a * y).sum(axis=0)))
 
     return _target(offset, leading(product, transposed, len(b), rank, seed), row_weights, col_weights)
 
@@ -132,45 +124,32 @@ def leading(product: Product, transposed: Product, n_cols: int, rank: int, seed:
     return (basis @ u)[:, keep], s[keep], vt[keep].T
 
 
-class Mean:
-    """Linear operator of the mean of several stencil sums."""
+def mean_product(sums: list[Codes], lines: Floats, threads: Threads, transposed: bool = False) -> Floats:
+    """Multiply the mean of several stencil sums, or its transpose, by `lines`, some columns of them on each thread."""
+    size = (len(sums[0].cols) if transposed else len(sums[0].rows)) - 1
+    out = np.zeros((size, lines.shape[1]))
 
-    def __init__(self, sums: list[Codes], threads: Threads) -> None:
-        self.sums, self.threads = sums, threads
+    def part(lo: int, hi: int) -> None:
+        out[:, lo:hi] = _product(sums, np.ascontiguousarray(lines[:, lo:hi], np.float32), size, transposed)
 
-    def product(self, x: Floats) -> Floats:
-        """Return the product with x."""
-        return self._apply(x, transposed=False)
+    n, pieces = lines.shape[1], min(threads.n_threads, lines.shape[1])
+    threads.map(part, [(n * p // pieces, n * (p + 1) // pieces) for p in range(pieces)])
+    return out
 
-    def transposed(self, y: Floats) -> Floats:
-        """Return the product of the transpose with y."""
-        return self._apply(y, transposed=True)
 
-    def _apply(self, lines: Floats, transposed: bool) -> Floats:
-        """Apply the operator or its transpose, with some columns of `lines` on each thread."""
-        size = (len(self.sums[0].cols) if transposed else len(self.sums[0].rows)) - 1
-        out = np.zeros((size, lines.shape[1]))
-
-        def part(lo: int, hi: int) -> None:
-            out[:, lo:hi] = self._part(np.ascontiguousarray(lines[:, lo:hi], np.float32), size, transposed)
-
-        n, pieces = lines.shape[1], min(self.threads.n_threads, lines.shape[1])
-        self.threads.map(part, [(n * p // pieces, n * (p + 1) // pieces) for p in range(pieces)])
-        return out
-
-    def _part(self, lines: NDArray[np.float32], size: int, transposed: bool) -> Floats:
-        total = np.zeros((size, lines.shape[1]))
-        for codes in self.sums:
-            lhs, rhs = (codes.cols, codes.rows) if transposed else (codes.rows, codes.cols)
-            out = np.zeros((size, lines.shape[1]), np.float32)
-            flat = codes.flat.astype(np.float32, copy=False)
-            add_stencil_products(lhs[:-1], rhs[:-1], flat, codes.starts, codes.widths, transposed, lines, out)
-            total += out
-            total += codes.offset * lines.sum(axis=0)
-            for effects, of_lines in ((codes.row_effects, transposed), (codes.col_effects, not transposed)):
-                if effects is not None:
-                    total += effects[:-1] @ lines if of_lines else np.outer(effects[:-1], lines.sum(axis=0))
-        return total / len(self.sums)
+def _product(sums: list[Codes], lines: NDArray[np.float32], size: int, transposed: bool) -> Floats:
+    total = np.zeros((size, lines.shape[1]))
+    for codes in sums:
+        lhs, rhs = (codes.cols, codes.rows) if transposed else (codes.rows, codes.cols)
+        out = np.zeros((size, lines.shape[1]), np.float32)
+        flat = codes.flat.astype(np.float32, copy=False)
+        add_stencil_products(lhs[:-1], rhs[:-1], flat, codes.starts, codes.widths, transposed, lines, out)
+        total += out
+        total += codes.offset * lines.sum(axis=0)
+        for effects, of_lines in ((codes.row_effects, transposed), (codes.col_effects, not transposed)):
+            if effects is not None:
+                total += effects[:-1] @ lines if of_lines else np.outer(effects[:-1], lines.sum(axis=0))
+    return total / len(sums)
 
 
 def _target(offset: float, parts: tuple[Floats, Floats, Floats], row_weights: Floats, col_weights: Floats) -> Target:

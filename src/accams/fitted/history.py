@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.fit.backfit import Step
+from accams.fit.backfit import Step, Visit
 from accams.fit.run import Sweep
-from accams.fit.visits import Visit
 
 INTEGERS = {"sweep", "n_sweeps", "stencil", "n_stencils", "iterations"}
 APART = {"phase", "visit", "visits"}

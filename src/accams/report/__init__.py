@@ -1,7 +1,5 @@
 """Reports of a fitted model: one page for a browser, and figures for print."""
 
-from __future__ import annotations
-
 from accams.report.facts import Facts, gather
 from accams.report.page import write
 

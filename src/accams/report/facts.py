@@ -1,7 +1,5 @@
 """Gather the contents of a report from a model, as plain values: figures and the page only draw them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

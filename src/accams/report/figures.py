@@ -4,8 +4,6 @@ They show the facts that `accams.report.gather(model)` returns: the plots of the
 tree. Nothing global is set, and no window opens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report as one self-contained HTML page: text, tables, figures and the scripts that draw them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +50,6 @@ def write(
 
 
 def write_page(facts: Facts, path: str | Path, name: str, library: str) -> None:
-    """Write the page of these facts."""
     write_atomically(Path(path), html(facts, name, library).encode("utf-8", "replace"))
 
 
@@ -101,7 +98,6 @@ class Page:
 
 
 def html(facts: Facts, name: str, library: str) -> str:
-    """Return the whole page."""
     page = Page()
     _knowledge(page, facts)
     _goodness(page, facts)

@@ -3,8 +3,6 @@
 The page shows them with Plotly, `accams.report.figures` draws them with matplotlib.
 """
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any, NamedTuple
 
@@ -34,7 +32,6 @@ class Panel(NamedTuple):
 
 
 def stencil_panels(facts: Facts) -> list[Panel]:
-    """Return one panel for each pictured stencil."""
     caption = "In the units of the values."
     return [
         Panel(f"stencil{x.stencil}", f"Stencil {x.stencil}", picture_plot(x, facts.sides), caption)
@@ -43,7 +40,6 @@ def stencil_panels(facts: Facts) -> list[Panel]:
 
 
 def evaluation_panels(facts: Facts) -> list[Panel]:
-    """Return coverage and errors by activity on held-out data, where they are known."""
     panels, result = list[Panel](), facts.evaluation
     if result is None:
         return panels
@@ -58,12 +54,10 @@ def evaluation_panels(facts: Facts) -> list[Panel]:
 
 
 def size_panel(facts: Facts) -> Panel:
-    """Return the bytes of the model and of alternatives."""
     return Panel("bytes", "Bytes", sizes_plot(facts), "A step along the axis is ten times as much.")
 
 
 def fit_panels(facts: Facts, course: Diagnostics) -> list[Panel]:
-    """Return error, gain, entropy and change of labels during the fit."""
     once = len(course.rmse) == 1
     by = "by stencil" if course.error is not None and once else "by sweep"
     panels = [
@@ -122,7 +116,6 @@ def short(name: str, width: int = WIDEST) -> str:
 
 
 def tree_plot(facts: Facts) -> Plot:
-    """Draw the tree of items as nested boxes."""
     cols = short(facts.sides[1])
     ids, parents, sizes, hover, inks = list[str](), list[str](), list[int](), list[str](), list[str]()
     labels, fewer = list[str](), list[str]()  # for all levels, and where there is room for two only
@@ -174,7 +167,6 @@ def picture_plot(picture: Picture, sides: tuple[str, str]) -> Plot:
 
 
 def coverage_plot(result: Evaluation) -> Plot:
-    """Plot the share of observations inside intervals against the intervals' level."""
     levels, shares = 100.0 * np.array(result.coverage).T
     line = _line("", levels, shares) | {"line": {"color": "$accent"}, "mode": "lines+markers", "marker": {"size": 8}}
     line["hovertemplate"] = "%{x:.0f} % intervals cover %{y:.1f} %<extra></extra>"
@@ -182,7 +174,6 @@ def coverage_plot(result: Evaluation) -> Plot:
 
 
 def groups_plot(groups: tuple[ActivityGroup, ...], result: Evaluation, side: str) -> Plot:
-    """Plot errors by number of training observations."""
     names = list(map(group_name, groups))
     bars = _bars(list(range(len(names))), [group.rmse for group in groups])
     bars |= {"text": [f"{group.n:,}" for group in groups], "textposition": "none"}
@@ -193,7 +184,6 @@ def groups_plot(groups: tuple[ActivityGroup, ...], result: Evaluation, side: str
 
 
 def sizes_plot(facts: Facts) -> Plot:
-    """Plot bytes on a logarithmic scale."""
     ordered = sorted(facts.weights, key=lambda size: -size.bytes)
     names = [size.what.replace(", ", "<br>") for size in ordered]
     data = {
@@ -239,13 +229,11 @@ def stencils_plot(values: Floats, what: str, largest: float) -> Plot:
 
 
 def gain_plot(course: Diagnostics) -> Plot:
-    """Plot by how much each stencil lowers the error."""
     bars = _bars(list(range(course.gain.shape[1])), later_gains(course))
     return plot([bars], 340, {"title": "stencil"}, {"title": "lowers the mean squared error by"})
 
 
 def traces_plot(course: Diagnostics) -> Plot:
-    """Plot the log joint density of each chain."""
     assert course.posterior is not None
     trace = course.posterior.traces["log_joint"]
     first = len(course.rmse) - trace.shape[1] + 1

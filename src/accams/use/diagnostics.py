@@ -1,7 +1,5 @@
 """Diagnostics of a fit: each stencil in each sweep, and whether chains agree."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.errors import InputError
-from accams.fit.backfit import Step
+from accams.fit.backfit import Step, Visit
 from accams.fit.run import Sweep
-from accams.fit.visits import Visit
 from accams.model.posterior import Mixing, Posterior
 from accams.use.records import Records
 
@@ -98,7 +95,6 @@ class Diagnostics:
 
 
 def diagnostics_of(history: Sequence[Step] | Sequence[Sweep], posterior: Posterior | None) -> Diagnostics:
-    """Return the diagnostics of a fit from its history."""
     if not history:
         raise InputError("this model has no record of its fit: compressed models and files without ids leave it out")
     if isinstance(history[0], Step):

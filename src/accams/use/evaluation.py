@@ -1,10 +1,8 @@
 """Evaluate predictions on held-out data: errors, coverage of intervals, errors by activity."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +55,7 @@ class Evaluation:
     new: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Evaluation:
+    def from_dict(cls, record: dict[str, Any]) -> Self:
         """Rebuild from the JSON of `dataclasses.asdict`; raise ValueError for an invalid record."""
         by_row, by_col = (
             tuple(ActivityGroup(float(low), float(high), int(n), float(error)) for low, high, n, error in record[name])

@@ -1,7 +1,5 @@
 """Explanations: one prediction as a sum of the offset and a term per stencil, with other members of its blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -109,7 +107,6 @@ class Explanation:
         return f"<table><caption>{head}</caption><tbody>{lines}</tbody></table>"
 
     def _lines(self) -> list[tuple[float, str]]:
-        """Return the parts that are shown, in words."""
         terms, left = self.largest(), [term.value for term in self.largest(len(self.terms))[SHOWN:]]
         rest = [
             (sum(left), f"{len(left)} more stencils"),
@@ -170,15 +167,10 @@ def explain(
 
 def prominence(codes: Codes) -> tuple[Floats, Floats]:
     """Return how far from average each row and column is predicted: those with much data are most prominent."""
-    return _prominence(codes, 0), _prominence(codes, 1)
-
-
-def _prominence(codes: Codes, side: int) -> Floats:
-    labels, others = (codes.rows, codes.cols) if side == 0 else (codes.cols, codes.rows)
-    total = np.zeros(len(labels) - 1)
+    rows, cols = np.zeros(len(codes.rows) - 1), np.zeros(len(codes.cols) - 1)
     for s in range(len(codes.starts)):
-        lines = np.asarray(codes.template(s) if side == 0 else codes.template(s).T, np.float64)
-        shares = np.bincount(others[:-1, s], minlength=lines.shape[1])
-        away = np.square(lines - lines[-1]) @ shares / max(shares.sum(), 1)
-        total += away[labels[:-1, s]]
-    return total
+        template, c, d = np.asarray(codes.template(s), np.float64), codes.rows[:-1, s], codes.cols[:-1, s]
+        for total, lines, labels, others in ((rows, template, c, d), (cols, template.T, d, c)):
+            shares = np.bincount(others, minlength=lines.shape[1])
+            total += (np.square(lines - lines[-1]) @ shares / max(shares.sum(), 1))[labels]
+    return rows, cols

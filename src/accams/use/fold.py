@@ -1,7 +1,5 @@
 """Fold in new rows from a handful of observations, without fitting again."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,21 +16,11 @@ PASSES = 4  # over all stencils; more change next to nothing
 
 @dataclass(frozen=True)
 class Folded:
-    """Rows that a model was not fitted to.
+    """Rows that a model was not fitted to."""
 
-    Attributes
-    ----------
-    profiles : array (row, ...)
-        Expected line of every template for each row, laid out by `Sums.places`.
-    constants : array (row, sum)
-        Offset of each sum plus the effect of the row.
-    labels : list of arrays (row, stencil), one for each sum
-        Most probable label of each stencil, or one drawn by its probability.
-    """
-
-    profiles: Floats
-    constants: Floats
-    labels: list[NDArray[Any]]
+    profiles: Floats  # (row, ...): expected line of every template for each row, laid out by `Sums.places`
+    constants: Floats  # (row, sum): offset of each sum plus the effect of the row
+    labels: list[NDArray[Any]]  # (row, stencil) for each sum: most probable labels, or drawn by their probabilities
 
     def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
         """Return mean and variance over the sums at these columns (-1: the average one) for one of the rows."""
@@ -45,7 +33,6 @@ class Folded:
         return draws.mean(axis=0), draws.var(axis=0)
 
     def in_units(self, sums: Sums) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return profiles and constants as integers, for `Catalogue.best_of`."""
         return sums.in_units(self.profiles), sums.in_units(self.constants - sums.codes[0].offset)
 
 
@@ -112,6 +99,5 @@ def _variance(effects: NDArray[np.floating]) -> float:
 
 
 def _pieces(n: int) -> list[tuple[int, int]]:
-    """Split n rows into one range per thread."""
     cuts = np.linspace(0, n, min(n, THREADS.n_threads) + 1).round().astype(int).tolist()
     return list(pairwise(cuts)) or [(0, 0)]

@@ -1,7 +1,5 @@
 """A tree of the columns (or rows) by their labels in a few stencils."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,9 +39,9 @@ class Node:
     size: int
     members: tuple[Any, ...]
     line: Floats
-    children: tuple[Node, ...]
+    children: tuple["Node", ...]
 
-    def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, "Node"]]:
         """Iterate over all nodes with their depth, parents first."""
         yield depth, self
         for child in self.children:

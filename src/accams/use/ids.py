@@ -1,7 +1,5 @@
 """Look up raw ids, and suggest the nearest ones for an unknown id."""
 
-from __future__ import annotations
-
 import warnings
 from bisect import bisect_left
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Records: a list of results, as named tuples, by column or as a DataFrame of any library."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -103,10 +101,10 @@ class Records(Sequence[R], Generic[R]):
     @overload
     def __getitem__(self, index: int) -> R: ...
     @overload
-    def __getitem__(self, index: slice) -> Records[R]: ...
+    def __getitem__(self, index: slice) -> "Records[R]": ...
     @overload
     def __getitem__(self, index: str) -> NDArray[Any]: ...
-    def __getitem__(self, index: int | slice | str) -> R | Records[R] | NDArray[Any]:
+    def __getitem__(self, index: int | slice | str) -> "R | Records[R] | NDArray[Any]":
         """Return one line by its number, some lines by a slice, or a column by its name."""
         if isinstance(index, str):
             return self._columns[index]
@@ -178,6 +176,5 @@ def recommendations(
     users: NDArray[Any], items: NDArray[Any], ranks: NDArray[np.int64], scores: NDArray[np.float64],
     std: NDArray[np.float64] | None, rules: NDArray[Any],
 ) -> Records[Recommendation]:  # fmt: skip
-    """Return recommendations as records."""
     columns = {"user": users, "item": items, "rank": ranks, "score": scores, "std": std, "rule": rules}
     return Records(Recommendation, {name: x for name, x in columns.items() if x is not None})

@@ -1,10 +1,9 @@
 """Score all columns for one row after another, without holding the matrix of scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +23,10 @@ PROFILE_BYTES = 1 << 24  # of the profiles of a batch of rows
 
 @dataclass(frozen=True)
 class Sums:
-    """Stencil sums of equal weight: the draws of a posterior, or a single model.
-
-    Attributes
-    ----------
-    codes : sequence of Codes
-    shares : sequence of arrays or None
-        For each sum, the probabilities of the rows' labels to use in place of the labels, if there are any.
-    """
+    """Stencil sums of equal weight: the draws of a posterior, or a single model."""
 
     codes: Sequence[Codes]
-    shares: Sequence[NDArray[np.uint8] | None]
+    shares: Sequence[NDArray[np.uint8] | None]  # probabilities of rows' labels, in place of the labels if given
 
     @cached_property
     def places(self) -> Positions:
@@ -54,7 +46,6 @@ class Sums:
 
     @cached_property
     def label_priors(self) -> list[tuple[Positions, Floats]]:
-        """Label prior of each sum (`label_priors`)."""
         return list(map(label_priors, self.codes))
 
     def column_pairs(self, d: int) -> Floats:
@@ -126,34 +117,18 @@ def label_priors(codes: Codes) -> tuple[Positions, Floats]:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Columns laid out for scoring: their labels in pairs of stencils, block by block.
-
-    Attributes
-    ----------
-    sums : Sums
-    columns : positions
-        The columns that are scored.
-    places, widths : arrays (block, group, 2)
-        Start of each of a group's two stencils in a profile (-1: no stencil), and its number of columns.
-    owner : array (block,)
-        Sum that a block belongs to.
-    codes : array (block, column, group)
-        Entry of each group's table for each column.
-    base : array (sum, column)
-        Effects of the columns in units; empty if no sum has any.
-    """
+    """Columns laid out for scoring: their labels in pairs of stencils, block by block."""
 
     sums: Sums
-    columns: Positions
-    places: Positions
-    widths: Positions
-    owner: Positions
-    codes: NDArray[np.uint16] | NDArray[np.uint32]
-    base: Ints
+    columns: Positions  # the columns that are scored
+    places: Positions  # (block, group, 2): start of each of a group's two stencils in a profile (-1: no stencil),
+    widths: Positions  # and its number of columns
+    owner: Positions  # (block,): sum that a block belongs to
+    codes: NDArray[np.uint16] | NDArray[np.uint32]  # (block, column, group): entry of each group's table
+    base: Ints  # (sum, column): effects of the columns in units; empty if no sum has any
 
     @classmethod
-    def of(cls, sums: Sums, columns: Positions) -> Catalogue:
-        """Lay out these columns of the model."""
+    def of(cls, sums: Sums, columns: Positions) -> Self:
         blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths)]
         groups = max((len(block) for _, block in blocks), default=1)
         places = np.full((len(blocks), groups, 2), -1, np.int64)

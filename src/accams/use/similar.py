@@ -4,8 +4,6 @@ The similarity of two columns is a sum over stencils of a number for each pair o
 rows and columns are both the model's columns. So the most similar ones are found as recommendations are.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from accams.model.codes import Codes
