@@ -1,4 +1,4 @@
-"""Fixtures for all tests, and the markers `covering` and `full`."""
+"""Fixtures for all tests, and the markers `full`, `covering` and `some`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
+import hypothesis
 import pytest
 
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # before numba is imported
@@ -88,19 +90,42 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
     httpd.server_close()
 
 
+def is_quick(config: pytest.Config) -> bool:
+    """Return whether tests marked `full` are left out of this run."""
+    return "not full" in config.option.markexpr
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.register_profile("accams", deadline=None, max_examples=10 if is_quick(config) else 100)
+    hypothesis.settings.load_profile("accams")
+
+
+@pytest.fixture(scope="session")
+def share(pytestconfig: pytest.Config) -> float:
+    """The share of random damage to try: the quick run tries a part of it."""
+    return 0.15 if is_quick(pytestconfig) else 1.0
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as `full` the combinations of parameters that a test marked `covering` can do without."""
-    groups = defaultdict[tuple[pytest.Item | None, str], list[pytest.Function]](list)
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("covering"):
-            groups[item.parent, item.originalname].append(item)
-    for group in groups.values():
-        strength = group[0].get_closest_marker("covering").args  # type: ignore[union-attr]
-        kept = covering([values_of(item) for item in group], *strength)
-        for place, item in enumerate(group):
-            if place not in kept:
-                item.add_marker("full")
+    """Mark as `full` the variants that a test marked `covering` or `some` can do without."""
+    for marker, choose in (("covering", covering), ("some", some)):
+        groups = defaultdict[tuple[pytest.Item | None, str], list[pytest.Function]](list)
+        for item in items:
+            if isinstance(item, pytest.Function) and item.get_closest_marker(marker):
+                groups[item.parent, item.originalname].append(item)
+        for group in groups.values():
+            variants = [item for item in group if not item.get_closest_marker("full")]
+            kept = choose(variants, *variants[0].get_closest_marker(marker).args)  # type: ignore[union-attr]
+            for place, item in enumerate(variants):
+                if place not in kept:
+                    item.add_marker("full")
+
+
+def some(tests: list[pytest.Function], number: int) -> set[int]:
+    """Return the positions of `number` tests, evenly spaced; tests of other names begin at another place."""
+    first = crc32(tests[0].originalname.encode())
+    return {(first + place * len(tests) // number) % len(tests) for place in range(number)}
 
 
 def values_of(item: pytest.Function) -> list[tuple[str, ...]]:
@@ -110,11 +135,12 @@ def values_of(item: pytest.Function) -> list[tuple[str, ...]]:
     return [tuple(f"{name.strip()}={item.callspec.params[name.strip()]!r}" for name in names) for names in groups]
 
 
-def covering(tests: list[list[tuple[str, ...]]], strength: int = 1) -> set[int]:
+def covering(items: list[pytest.Function], strength: int = 1) -> set[int]:
     """Return the positions of few tests that together hold every value (of strength 2: every pair of values).
 
     Greedy: each is the one that holds the most values not yet held, and among those the most new pairs.
     """
+    tests = [values_of(item) for item in items]
     wanted, pairs = ([set(combinations(values, n)) for values in tests] for n in (strength, 2))
     left, held, kept = set[Any]().union(*wanted), set[Any](), set[int]()
     while left:

@@ -123,6 +123,7 @@ def test_on_the_command_line(path: Path, ratings: pd.DataFrame, tmp_path: Path) 
         assert str(error) == message
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("form", ["store", "csv", "other ids", "history file", "history of others"])
 def test_what_was_seen_is_in_another_file(ratings: pd.DataFrame, tmp_path: Path, form: str) -> None:
     """A model of ACCAMS does not keep it."""

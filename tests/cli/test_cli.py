@@ -170,6 +170,7 @@ def test_errors_are_one_sentence(args: list[str], message: str, ratings: Path) -
     assert message in refusal(*[arg.replace("{ratings}", str(ratings)) for arg in args])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("args", [["fit", "nowhere.csv"], ["info", "nowhere.accams"]])
 def test_an_error_is_shown_as_one_line(args: list[str]) -> None:
     done = accams_command(*args)

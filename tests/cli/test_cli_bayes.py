@@ -305,7 +305,7 @@ def test_the_hint_after_an_interrupt_goes_on_to_the_same_model(
     noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, run, straight = tmp_path / "m.accams", tmp_path / "my run.ckpt", tmp_path / "straight.accams"
-    args = ["-k", "2", "-s", "2", "--chains", "2", "--sweeps", "24", "--test", "0.2", "--seed", "2"]
+    args = [*FAST, "--sweeps", "24", "--test", "0.2", "--seed", "2"]
     with monkeypatch.context() as patch:
         interrupt_at(patch, 17)
         done = invoked("fit", noisy, "-o", path, *args, "--checkpoint", run, "--checkpoint-every", "5")

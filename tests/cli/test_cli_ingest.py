@@ -34,6 +34,7 @@ def test_refusals(ratings: Path, tmp_path: Path) -> None:
     assert "is a folder" in refusal("ingest", tmp_path, "-o", tmp_path / "s")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("most", [1_000_000, 10])
 def test_a_part_of_a_store_is_held_out(
     ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int

@@ -44,10 +44,10 @@ def test_without_data_each_study_says_so_and_the_rest_goes_on(tmp_path: Path, mo
 
     monkeypatch.setattr(Source, "_download", missing)
     monkeypatch.delenv("ACCAMS_DATA", raising=False)
-    done = invoked("reproduce", "similar", "graph", "face-images", "--quick", "--out", tmp_path)
+    done = invoked("reproduce", "similar", "graph", "--quick", "--out", tmp_path)
     assert done.exit_code == 1
     said = " ".join(done.output.split())
-    for name in ("similar", "graph", "face-images"):
+    for name in ("similar", "graph"):
         assert f"not complete: {name}" in said
     assert "put it into a folder" in said
 

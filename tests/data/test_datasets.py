@@ -76,12 +76,14 @@ def test_all_editions_are_tested():
     assert set(LAYOUTS) == set(_ratings.EDITIONS)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_movielens_from_the_archive(tmp_path, name):
     write_zip(tmp_path / "some.zip", LAYOUTS[name])
     assert_films(movielens(name, tmp_path / "some.zip"), name)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("packed", [True, False])
 def test_movielens_from_the_data_folder(tmp_path, monkeypatch, name, packed):

@@ -46,7 +46,7 @@ def assert_same(found: Observations, right: Observations) -> None:
     size=st.integers(2, 300), seed=st.integers(0, 99), share=st.floats(0, 1), block=st.sampled_from([1, 7, 1000]),
     weighted=st.booleans(), timed=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_parts_of_a_store(
     tmp_path_factory: pytest.TempPathFactory, size: int, seed: int, share: float, block: int, weighted: bool,
     timed: bool,

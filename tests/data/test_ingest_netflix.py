@@ -48,6 +48,7 @@ def form(request: pytest.FixtureRequest, tmp_path: Path) -> list[Path]:
     ]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("form", ["folder", "archive", "zip", "files"], indirect=True)
 @pytest.mark.parametrize("block", [50, 1 << 25])
 def test_the_same_ratings(form: list[Path], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

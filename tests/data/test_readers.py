@@ -23,6 +23,7 @@ from accams.errors import MissingDataError
 # -- every format, plain and packed -------------------------------------------------------------------------
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("how", ["plain", "gz", "zip"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format(tmp_path: Path, name: str, how: str) -> None:
@@ -81,7 +82,7 @@ CELL = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zs"
 
 
 @given(entries=st.dictionaries(st.tuples(CELL, CELL), st.floats(-1e6, 1e6), min_size=1, max_size=12))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_csv_of_any_text_is_read_as_it_was_written(tmp_path: Path, entries: dict[tuple[str, str], float]) -> None:
     table = pd.DataFrame([(*pair, value) for pair, value in entries.items()], columns=["user", "item", "rating"])
     table.to_csv(tmp_path / "ratings.csv", index=False)

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from observation_forms import assert_same_cells
 
@@ -48,6 +48,7 @@ def table(size: int = 300, ids: str = "whole", more: Sequence[str] = (), seed: i
     return found
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
 @pytest.mark.parametrize("ids", ["whole", "text"])
 @pytest.mark.parametrize("more", [[], ["weight", "time"]])
@@ -120,7 +121,6 @@ def test_a_fit_takes_a_store_like_a_file(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=9), st.integers(1, 20))
-@settings(max_examples=30, deadline=None)
 def test_by_column_in_any_block(cells: list[list[bool]], block: int) -> None:
     import tempfile
 
@@ -143,6 +143,7 @@ def test_by_column_in_any_block(cells: list[list[bool]], block: int) -> None:
 # -- interruptions and damage --------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("at", ["reading 2 of 2", "sorting", "by row", "by column"])
 def test_a_run_that_was_stopped_goes_on(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = table()

@@ -86,6 +86,7 @@ class Case:
         return n, l, layout.in_usual_order(resid, Threads(1))
 
 
+@pytest.mark.some(2)
 @pytest.mark.covering(2)
 @pytest.mark.parametrize("shifts", [0, 1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -113,6 +114,7 @@ def in_parts(n: NDArray[np.int64], l: NDArray[np.int64], heavy: bool) -> tuple[N
     return parts, n[cut].T.copy(), l[cut].T.copy(), lanes, order
 
 
+@pytest.mark.some(4)
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # words wrap around; only NumPy minds
 @pytest.mark.parametrize("how", ["keep", "nearest", "draw"])
 @pytest.mark.parametrize("axis", [0, 1])

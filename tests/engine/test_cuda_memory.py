@@ -28,6 +28,7 @@ def ratings(m: int, n: int, per_row: int, weighted: bool = False) -> Observation
     return Observations.from_coo(rows, np.ravel(cols), values, weights=weights, shape=(m, n))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("m", "n", "per_row"), [(20_000, 700, 60), (900, 800, 800)])
 def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +85,7 @@ def test_ratings_pass_by_where_they_alone_are_too_many(monkeypatch: pytest.Monke
     assert 12 * max(chunk.last - chunk.first for chunk in chunks) < 3_000_000
 
 
+@pytest.mark.some(1)
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_fit_leaves_nothing_on_the_device(interrupted: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,7 @@ def test_a_complete_matrix() -> None:
 SAMPLED = {"tau": "sampled", "noise": "sampled", "n_sub": 2, "effects": "continuous"}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("more", [{"noise": 0.5, "row_noise": 4.0}, SAMPLED])
 def test_bayesian(more: dict[str, Any]) -> None:
     chosen = {"n_stencils": 2, "n_clusters": 3, "n_chains": 1, "n_sweeps": 2, "n_burn_in": 1, "init": "prior"}

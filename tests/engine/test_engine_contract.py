@@ -61,6 +61,7 @@ def test_sums(name, kind, axis):
     assert_sums(state, data, axis)
 
 
+@pytest.mark.some(13)
 @cases
 @axes
 def test_tables(name, kind, axis):
@@ -68,6 +69,7 @@ def test_tables(name, kind, axis):
     assert_tables(state.tables(axis), state, data, axis)
 
 
+@pytest.mark.some(6)
 @cases
 def test_tables_of_both_axes_agree(name, kind):
     state, _ = busy(name, kind)
@@ -76,6 +78,7 @@ def test_tables_of_both_axes_agree(name, kind):
     np.testing.assert_array_equal(by_rows.L, by_cols.L)
 
 
+@pytest.mark.some(13)
 @cases
 @axes
 def test_new_labels_empty_the_sums_of_the_other_axis(name, kind, axis):
@@ -85,6 +88,7 @@ def test_new_labels_empty_the_sums_of_the_other_axis(name, kind, axis):
     assert_sums(state, data, 1 - axis)
 
 
+@pytest.mark.some(6)
 @pytest.mark.covering
 @cases
 @axes
@@ -109,6 +113,7 @@ def test_update_picks_the_cheapest_label(name, kind, axis, curvature):
     assert state.update(axis, Nearest(own_first(T, axis), curvature)).moved == 0
 
 
+@pytest.mark.some(6)
 @cases
 def test_squared_error(name, kind):
     state, data = busy(name, kind)
@@ -130,6 +135,7 @@ def test_lines_and_costs_of_all_coordinates(name, kind, axis):
     np.testing.assert_allclose(state.table_costs(axis, V), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.some(6)
 @pytest.mark.covering
 @cases
 @axes
@@ -148,6 +154,7 @@ def test_seeds_and_clusters_are_labels(name, kind, axis, init):
     assert len(np.unique(state.labels[axis])) > 3
 
 
+@pytest.mark.some(6)
 @pytest.mark.covering
 @cases
 @axes

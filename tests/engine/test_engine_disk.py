@@ -28,6 +28,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Observations:
     return obs
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "model",
     [

@@ -47,6 +47,7 @@ def assert_squared_error(state, data) -> None:
     assert state.squared_error() == pytest.approx((data.W * R * R).sum() * scale, rel=1e-12, abs=1e-14 * biggest)
 
 
+@pytest.mark.some(5)
 @cases
 @pytest.mark.parametrize("swaps", [500, pytest.param(3000, marks=pytest.mark.full)])
 def test_many_swaps_leave_nothing_behind(name, kind, swaps):
@@ -112,6 +113,7 @@ def test_a_pass_takes_up_all_that_is_waiting(name, kind, waiting):
         assert_squared_error(state, data)
 
 
+@pytest.mark.some(5)
 @cases
 @settings(deadline=None, max_examples=15)
 @given(

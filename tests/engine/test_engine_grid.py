@@ -143,6 +143,7 @@ def test_without_weights_the_step_is_one():
     assert Grid.of(line([1.0, 2.0]), 1).weight_step == 1.0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("smallest", [1.0, 1e-3, 1e-5, 1e-9])
 def test_all_weights_together_leave_room_for_the_residual(smallest):
     """Sums of weight times residual must fit into 64 bits: 39 bits for all weights, 22 for a residual."""

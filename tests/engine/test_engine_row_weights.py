@@ -56,6 +56,7 @@ def test_the_weight_of_a_row_without_observations_is_drawn_from_the_prior(name):
     assert_weights(state, twin_weights(state, data, rule))
 
 
+@pytest.mark.some(4)
 @weighted_cases
 def test_new_row_weights_count_at_once(name, kind):
     """Cached sums, tables and errors are discarded."""

@@ -58,6 +58,7 @@ def graph_and_matrix(values: str, zero_weight: float, seed: int) -> tuple[twins.
     return twins.Case(graph, X, W), twins.Case(matrix, X, W)
 
 
+@pytest.mark.some(5)
 @inits
 @pytest.mark.parametrize("values", ["links", "stars", "real", "twins"])
 @pytest.mark.parametrize("zero_weight", [1.0, 0.25])
@@ -74,6 +75,7 @@ def test_all_engines_agree_on_complete_data(values, zero_weight, init):
                 assert step.rmse == pytest.approx(same.rmse, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.some(2)
 @inits
 @pytest.mark.parametrize("kind", ["missing", "missing weighted", "complete weighted"])
 def test_cpu_and_dense_agree_with_missing_cells_and_weights(kind, init):
@@ -83,6 +85,7 @@ def test_cpu_and_dense_agree_with_missing_cells_and_weights(kind, init):
         assert_same(fitted(data, "cpu", settings)[0], fitted(data, "dense", settings)[0])
 
 
+@pytest.mark.some(3)
 @inits
 @pytest.mark.parametrize(
     ("name", "kind"),

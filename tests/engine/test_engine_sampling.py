@@ -118,6 +118,7 @@ def grown(name, kind, row_weights, axis, concentration, key=KEY):
     return state, data, rule, with_room, state.update(axis, rule)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("name", "kind", "row_weights"),
     [("cpu", "missing weighted", True), ("dense", "complete", False), ("graph", "graph light", False)],
@@ -205,6 +206,7 @@ def a_sweep(name, kind, row_weights, threads):
     return out
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("name", "kind", "row_weights"),
     [

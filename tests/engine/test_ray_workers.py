@@ -45,6 +45,7 @@ def of(kind: str) -> Observations:
     return twins.case(kind, (60, 45)).observations
 
 
+@pytest.mark.some(2)
 @pytest.mark.covering
 @pytest.mark.usefixtures("short_calibration")
 @pytest.mark.parametrize("n_shards", [1, 2, 4])
@@ -58,6 +59,7 @@ def test_the_same_model(name: str, n_shards: int, cluster: twins.InProcess) -> N
     assert model.engine_ == "ray"
 
 
+@pytest.mark.some(2)
 @pytest.mark.covering
 @pytest.mark.usefixtures("short_calibration")
 @pytest.mark.parametrize("kind", ["missing", "complete"])
@@ -72,6 +74,7 @@ def test_workers_that_are_lost(name: str, kind: str, cluster: twins.InProcess) -
     assert sum(group.lost for group in cluster.groups) > 3
 
 
+@pytest.mark.some(2)
 @pytest.mark.usefixtures("short_calibration")
 @pytest.mark.parametrize("name", ["blocked", "calibrated", "early"])
 def test_from_a_store(name: str, cluster: twins.InProcess, tmp_path: Path) -> None:

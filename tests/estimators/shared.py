@@ -218,6 +218,7 @@ class EstimatorTests(InputTests):
 
     # -- saving --------------------------------------------------------------------------------------------
 
+    @pytest.mark.some(2)
     @pytest.mark.parametrize(
         "name", ["array", "pairs", "pairs of text", "mixed ids", "pandas wide", "pandas pairs", "pyarrow table"]
     )

@@ -56,6 +56,7 @@ class InputTests:
         """A model of the matrix as an array, only to be read."""
         return cls().make().fit(MATRIX)
 
+    @pytest.mark.some(11)
     @pytest.mark.parametrize("name", FORMS)
     def test_every_form_of_the_same_data_gives_the_same_model(self, name: str, reference: Any) -> None:
         form = FORMS[name]

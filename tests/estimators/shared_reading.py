@@ -54,6 +54,7 @@ class ReadingTests:
 
     # -- explain -------------------------------------------------------------------------------------------
 
+    @pytest.mark.some(2)
     @pytest.mark.parametrize(("user", "item"), [("user 00", "item 00"), ("user 21", "item 33"), ("user 50", "item 02")])
     def test_an_explanation_adds_up(self, model: Any, user: str, item: str) -> None:
         why = model.explain(user, item)
@@ -91,6 +92,7 @@ class ReadingTests:
 
     # -- hierarchy -----------------------------------------------------------------------------------------
 
+    @pytest.mark.some(3)
     @pytest.mark.parametrize("side", ["items", "users"])
     @pytest.mark.parametrize("branches", [2, None])
     def test_a_tree_parts_what_there_is(self, model: Any, side: str, branches: Any) -> None:

@@ -223,6 +223,7 @@ class UseTests(ReadingTests):
 
     # -- update --------------------------------------------------------------------------------------------
 
+    @pytest.mark.some(1)
     def test_rows_are_taken_in(self, model: Any) -> None:
         changed, other = TABLE[TABLE.user == "user 03"], TABLE[TABLE.user == "user 04"]
         more = pd.concat([changed.assign(user="user 04"), other.assign(user="somebody new")])

@@ -84,6 +84,7 @@ def interrupted(model: Any, **arguments: Any) -> Any:
     return model
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 @pytest.mark.parametrize("stencil", [0, 2])
 def test_in_the_first_sweep(
@@ -102,6 +103,7 @@ def test_in_the_first_sweep(
     np.testing.assert_array_equal(accams.load(tmp_path / "m.accams").predict(PAIRS), model.predict(PAIRS))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_in_a_later_sweep(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The draws so far are those of the sweeps that were completed."""
@@ -124,6 +126,7 @@ def test_within_the_burn_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert -model.score(MATRIX) < np.nanstd(MATRIX)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("sweep", [0, 3, 8])
 def test_while_the_noise_is_calibrated(sweep: int, monkeypatch: pytest.MonkeyPatch, quick_calibration: None) -> None:
     press_at(monkeypatch, sweep, 1)

@@ -153,6 +153,7 @@ def test_label_probabilities_by_their_definition(pair: Any, weighted: bool, row_
     np.testing.assert_array_equal(chain.state.predict_at(*PAIRS.T), before)  # nothing has moved
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_one_probable_draw_predicts_better_than_the_draw(pair: tuple[str, str]) -> None:
     """On planted cells that were not observed; averaged over draws, so that chance does not decide."""
@@ -231,6 +232,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_model_says_the_same(kind: str, tmp_path: Path, quick_calibration: None) -> None:
     model = make(**KINDS[kind]).fit(MATRIX)

@@ -52,6 +52,7 @@ def ended_after(sweep: int, path: Path, data: Any = MATRIX, **parameters: Any) -
     return path
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_fit_is_the_same_fit(kind: str, tmp_path: Path, quick_calibration: None) -> None:
     whole = fit(**KINDS[kind])
@@ -77,6 +78,7 @@ def test_a_long_run(sweep: int, tmp_path: Path) -> None:
     assert whole.history_[-1].change > 0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("data", [GRAPH, np.nan_to_num(MATRIX)], ids=["graph", "dense"])
 @pytest.mark.parametrize("sampler", ["blocked", "collapsed"])
 def test_other_engines(sampler: str, data: Any, tmp_path: Path) -> None:
@@ -140,6 +142,7 @@ def test_when_checkpoints_are_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not fit().checkpoint
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("step", ["replace", "fsync", "chmod"])
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), SystemExit()])
 def test_a_crash_while_writing_leaves_the_old_checkpoint(
@@ -210,6 +213,7 @@ def test_other_asked_cells(path: Path) -> None:
             make(n_sweeps=8, n_burn_in=3).fit(MATRIX, predict_at=cells, resume=path)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", [lambda: None, lambda: np.random.default_rng(5), lambda: np.random.RandomState(5)])
 def test_seeds_that_were_drawn_are_remembered(kind: Any, tmp_path: Path) -> None:
     path = ended_after(4, tmp_path / "run", random_state=kind())

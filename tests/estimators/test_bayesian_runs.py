@@ -47,6 +47,7 @@ def test_which_sweeps_are_kept(n_sweeps: int, n_burn_in: Any, thin: Any, expecte
     assert model.n_sweeps_ == n_sweeps
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("max_draws", [2, 4, 7, 400])
 def test_most_draws(max_draws: int) -> None:
     model = make(n_sweeps=50, n_burn_in=0, thin="auto", max_draws=max_draws).fit(MATRIX)
@@ -90,6 +91,7 @@ def test_traces_leave_the_burn_in_out() -> None:
 # -- predict_at ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -117,6 +119,7 @@ def test_asking_changes_nothing_else() -> None:
     assert same(plain, asked)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("thin", [1, 3, "auto"])
 def test_asked_cells_do_not_depend_on_what_is_kept(thin: Any) -> None:
     expected = make(n_sweeps=12).fit(MATRIX, predict_at=CELLS).predicted_at_

@@ -46,6 +46,7 @@ def assert_same_fit(one: BayesianFit, two: BayesianFit) -> None:
     np.testing.assert_array_equal(one.asked, two.asked)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_and_chunks(kind: str, quick_calibration: None) -> None:
     """Two chains on one to six threads: one after another, side by side, and with several threads each."""
@@ -54,6 +55,7 @@ def test_threads_and_chunks(kind: str, quick_calibration: None) -> None:
         assert_same_fit(fitted(SPARSE, KINDS[kind], n_threads, chunk_size), one)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("observations", [COMPLETE, GRAPH], ids=["dense", "graph"])
 @pytest.mark.parametrize("sampler", ["blocked", "collapsed"])
 def test_threads_and_chunks_of_other_engines(sampler: str, observations: Observations) -> None:
@@ -63,6 +65,7 @@ def test_threads_and_chunks_of_other_engines(sampler: str, observations: Observa
         assert_same_fit(fitted(observations, kind, n_threads, chunk_size), one)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["blocked-dirichlet", "collapsed-crp", "calibrated", "effects", "backfitted"])
 def test_seeds(kind: str, quick_calibration: None) -> None:
     models = [make(random_state=seed, **KINDS[kind]).fit(MATRIX) for seed in (0, 0, 1)]
@@ -84,6 +87,7 @@ def test_a_chain_does_not_depend_on_how_many_there_are() -> None:
     assert all(np.array_equal(a.codes.flat, b.codes.flat) for a, b in zip(few, first, strict=True))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("row_noise", [None, 5.0])
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_complete_data_gives_the_same_model_on_two_engines(pair: tuple[str, str], row_noise: Any) -> None:
@@ -93,6 +97,7 @@ def test_complete_data_gives_the_same_model_on_two_engines(pair: tuple[str, str]
     np.testing.assert_array_equal(cpu.predict(PAIRS), dense.predict(PAIRS))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["blocked-dirichlet", "collapsed-crp", "row noise", "effects"])
 def test_a_rebuilt_residual_changes_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The residual is a pure function of data, labels, templates and effects: rebuild it before every sweep."""

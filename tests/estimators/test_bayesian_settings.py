@@ -38,6 +38,7 @@ def shapes(model: BayesianACCAMS) -> list[tuple[int, ...]]:
     return [T.shape for T in model.stencils_.templates]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("engine", DATA)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_every_sampler_on_every_engine(pair: tuple[str, str], engine: str) -> None:
@@ -100,6 +101,7 @@ def test_numbers_of_clusters() -> None:
     assert shapes(make(n_clusters=255, n_stencils=1).fit(MATRIX)) == [(30, 20)]  # never more than rows and columns
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_one_cluster(pair: tuple[str, str]) -> None:
     """One block is a constant: all that is left to learn is the mean."""
@@ -111,6 +113,7 @@ def test_one_cluster(pair: tuple[str, str]) -> None:
     assert prediction[0] == pytest.approx(np.nanmean(MATRIX), abs=0.1)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("engine", DATA)
 def test_no_bound_on_the_clusters(engine: str) -> None:
     model = make(n_clusters=None, n_sweeps=40, n_burn_in=20, noise=0.3, alpha=5.0, **COLLAPSED).fit(DATA[engine])
@@ -130,6 +133,7 @@ def test_clusters_can_outgrow_the_first_eight() -> None:
     assert 18 <= shapes(model)[0][0] <= 25
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_more_concentration_means_more_clusters(pair: tuple[str, str]) -> None:
     """On pure noise, where labels follow their prior."""
@@ -280,6 +284,7 @@ def test_row_noise() -> None:
 # -- starts and schedules ------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_starts(pair: tuple[str, str]) -> None:
     """By ACCAMS, the first sweep is far ahead of one from the prior."""
@@ -288,6 +293,7 @@ def test_starts(pair: tuple[str, str]) -> None:
     assert first["accams"] < 0.7 * first["prior"]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("engine", DATA)
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 def test_backfitting(pair: tuple[str, str], engine: str) -> None:

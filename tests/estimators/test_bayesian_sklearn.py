@@ -44,6 +44,7 @@ ON_PAIRS = {
 }
 
 
+@pytest.mark.some(14)
 @parametrize_with_checks([FirstTwoColumns().set_params(**TINY)], expected_failed_checks=lambda _: ON_PAIRS)
 def test_scikit_learn_checks_on_pairs(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -52,6 +53,7 @@ def test_scikit_learn_checks_on_pairs(estimator: Any, check: Any) -> None:
 # -- validation over pairs -------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_cross_validation(kind: str) -> None:
     X, model = KINDS[kind], make(n_stencils=2)

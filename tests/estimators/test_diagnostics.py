@@ -75,6 +75,7 @@ def test_relearning_counts_the_labels_that_changed() -> None:
     np.testing.assert_allclose(model.diagnostics().changed[1, 0], wanted)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["bayesian", "backfitted", "accams"])
 def test_files_keep_it(kind: str, tmp_path: Path) -> None:
     if kind == "accams":

@@ -81,6 +81,7 @@ def test_activity_is_about_the_number_of_observations(fitted):
     np.testing.assert_allclose(fitted.activity_[0], counts + 1, rtol=0.2)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("weights", ["uniform", (np.ones(150), np.arange(1.0, 81.0))])
 def test_weights(fitted, weights):
     assert len(fitted.distill(3000, weights=weights)) > 0

@@ -56,6 +56,7 @@ def same_answers(one: Model, other: Model) -> None:
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.some(2)
 def test_it_happens_in_place_and_returns_the_model(whole: Model) -> None:
     model = pickle.loads(pickle.dumps(whole))
     model.recommend(WHO, 3), model.similar("user 03", side="users")  # what is derived is derived again
@@ -115,6 +116,7 @@ def test_every_part_has_one_row_less(whole: Model, less: Model) -> None:
     np.testing.assert_array_equal(less.posterior.traces["probes"], whole.posterior.traces["probes"][:, :, follows])
 
 
+@pytest.mark.some(2)
 def test_the_file_has_nothing_of_the_user(whole: Model, less: Model, tmp_path: Path) -> None:
     path = tmp_path / "m.accams"
 
@@ -140,11 +142,15 @@ def test_a_model_that_forgot_is_used_like_any_other(whole: Model, less: Model) -
     back = less.update(TABLE[TABLE.user == WHO])
     assert back.users.tolist()[-1] == WHO
     assert set(back.recommend(WHO, 30)["item"]) == set(whole.recommend(WHO, 30)["item"])
+    assert less.fold_in({"item 03": 4.0}).predict(["item 04"]).shape == (1,)
+
+
+@pytest.mark.some(2)
+def test_explanations_do_not_name_who_was_forgotten(less: Model) -> None:
     why = less.explain("user 22", "item 03")
     assert why.total() == why.prediction
     members = [x for term in why.terms for x in term.users.members]
     assert WHO not in members
-    assert less.fold_in({"item 03": 4.0}).predict(["item 04"]).shape == (1,)
 
 
 def test_estimators_forget_too(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from bayes_models import make
 from forms import MATRIX, PAIRS, VALUES, J
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import accams
@@ -68,7 +68,6 @@ def test_positions() -> None:
     assert len(index) == 5
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.integers(INT64.min, INT64.max), unique=True, max_size=30)
     | st.lists(st.text(max_size=20), unique=True, min_size=1, max_size=30)

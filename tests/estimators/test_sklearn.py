@@ -79,6 +79,7 @@ EXPECTED_ON_PAIRS = {
 }
 
 
+@pytest.mark.some(14)
 @parametrize_with_checks(
     [FirstTwoColumns(n_stencils=2, n_clusters=2)], expected_failed_checks=lambda _: EXPECTED_ON_PAIRS
 )
@@ -104,6 +105,7 @@ def model() -> ACCAMS:
     return ACCAMS(n_stencils=3, n_clusters=3)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_cross_validation(kind: str, model: ACCAMS) -> None:
     X = KINDS[kind]
@@ -124,6 +126,7 @@ def test_cross_validated_predictions(model: ACCAMS) -> None:
     assert np.sqrt(np.mean((predictions - VALUES) ** 2)) < VALUES.std()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_grid_search(kind: str, model: ACCAMS) -> None:
     grid = {"n_clusters": np.array([1, 3]), "learning_rate": [0.2, 1.0], "refit": np.array([False])}

@@ -65,6 +65,7 @@ def test_users_with_more_noise_have_a_larger_spread(posterior: Model, small: Mod
     assert np.corrcoef(std, posterior.predict(TEST, return_std=True)[1])[0, 1] > 0.7
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("max_bytes", [2500, 6000])
 def test_intervals_cover_what_they_say(plain: Model, max_bytes: int) -> None:
     small = plain.compress(max_bytes, verbose=False)

@@ -92,6 +92,7 @@ def test_as_many_as_nobody_has():
     assert len(fitted().fold_in({0: 3.0}).recommend(10**12)) == 4
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("clip", [(-0.1, 0.1), False])
 def test_explanations_end_and_add_up_when_little_is_left(clip):
     matrix = np.random.default_rng(0).normal(size=(30, 20))
@@ -233,6 +234,7 @@ def test_what_was_observed_is_checked_when_it_is_read():
             interactions.unpack(n_cells, data, shape)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("piece", [1, 7, 30])
 def test_what_many_have_observed_is_packed_piece_by_piece(piece, tmp_path, monkeypatch, bayes):
     model = bayes

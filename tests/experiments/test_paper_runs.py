@@ -89,6 +89,7 @@ def test_what_builds_on_nothing_says_why(tmp_path: Path) -> None:
     assert not (tmp_path / "b.count").exists()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("jobs", [2, 5])
 def test_several_at_a_time_give_the_same(tmp_path: Path, jobs: int) -> None:
     first = run("a")

@@ -37,6 +37,7 @@ def rival(request):
     return RIVALS[request.param]
 
 
+@pytest.mark.some(3)
 def test_planted_factors_are_found_near_the_noise(rival, threads):
     """Within a quarter of the noise's standard deviation, by what is estimated from few cells."""
     train, test = planted()
@@ -44,6 +45,7 @@ def test_planted_factors_are_found_near_the_noise(rival, threads):
     assert NOISE < error(fitted, test) < 1.25 * NOISE
 
 
+@pytest.mark.some(3)
 def test_the_seed_decides(rival, threads):
     train, test = planted(40, 30)
     first, again, other = (rival.fit(train, seed=s, threads=threads).predict(*test[:2]) for s in (1, 1, 2))

@@ -52,6 +52,7 @@ def test_means_and_precisions_given_vectors():
     assert kstest([BETA0 * mu @ L @ mu for mu, L in draws], chi2(k).cdf).pvalue > LEVEL
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("alpha", [0.5, 4.0])
 def test_vectors_given_ratings(alpha, threads):
     """alpha times the squared errors of new vectors is chi-squared of as many degrees as there are ratings."""

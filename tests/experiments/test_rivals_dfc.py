@@ -40,6 +40,7 @@ def test_nystrom_is_that_of_whole_matrices():
     )
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("divide", ["rows", "cols"])
 @pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize("method", ["proj", "nys"])

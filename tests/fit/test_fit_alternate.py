@@ -39,7 +39,6 @@ def watched(state, data, options: BackfitSettings) -> list[tuple[float, float]]:
     return seen
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_no_update_raises_the_penalised_error(draw):
     pick = lambda *options: draw.draw(st.sampled_from(options))  # noqa: E731

@@ -51,6 +51,7 @@ def test_blocks_of_a_graph_are_recovered(init):
     assert_recovered(state, X)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_two_stencils_of_unequal_size_are_recovered(seed, share):
@@ -135,6 +136,7 @@ def test_each_further_stencil_lowers_the_error():
     assert rmses[-1] < rmses[0]
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("name", "kind"), twins.ALL)
 def test_residual_plus_model_is_the_data(name, kind):
     data = twins.case(kind, (14, 11))

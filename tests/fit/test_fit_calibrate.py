@@ -268,6 +268,7 @@ def coverage(model: BayesianACCAMS, data: Planted) -> float:
     return float(np.mean((low < y) & (y < high)))
 
 
+@pytest.mark.some(1)
 def test_planted_noise_is_found(fitted):
     """600 held-out observations alone give a standard error of 3 %."""
     _, model = fitted
@@ -280,6 +281,7 @@ def test_the_sampler_has_about_the_planted_noise(fitted):
     assert fitted[1].sigma_ == pytest.approx(SIGMA, rel=0.2)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("row_noise", [None, "auto"])
 def test_intervals_cover_with_more_stencils_than_planted(row_noise):
     """The noise level of the sampler is then further from the planted one, but intervals must not be."""
@@ -306,6 +308,7 @@ def test_left_to_itself_the_noise_collapses():
     assert 0.85 < coverage(calibrated, data) < 0.95
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("nnz", [20, 60])
 def test_few_observations(nnz):
     data = planted_stencils((15, 10), 1, 2, nnz=nnz, noise=SIGMA, random_state=nnz)

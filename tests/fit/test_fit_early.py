@@ -24,6 +24,7 @@ def searched(obs: Observations, shapes, patience: int, seed: int = 0, clip=None,
     return early, state, held_out
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_it_keeps_what_predicts_best(seed):
     """Three stencils are planted; many more are allowed, and they would fit the noise."""

@@ -35,6 +35,7 @@ def solution(A, w, y, shrinkage):
     return np.linalg.lstsq(np.vstack([root * A, penalty]), np.concatenate([root[:, 0] * y, np.zeros(A.shape[1])]))[0]
 
 
+@pytest.mark.some(10)
 @cases
 @pytest.mark.parametrize("shrinkage", [0.0, 0.7])
 def test_refit_is_the_least_squares_solution(name, kind, shrinkage):
@@ -49,6 +50,7 @@ def test_refit_is_the_least_squares_solution(name, kind, shrinkage):
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.some(5)
 @cases
 def test_with_its_own_settings_it_is_close(name, kind):
     state, data = fitted(name, kind)

@@ -189,6 +189,7 @@ def test_blocked_picks_the_certain_label(precision, weighted):
     assert len(np.unique(labels[certain])) == 9
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("left", [[0], [3], [5], [1, 4], [0, 2, 5]])
 @pytest.mark.parametrize("precision", [0.0, 1e-3])
 def test_blocked_never_draws_a_label_without_prior(left, precision):
@@ -341,6 +342,7 @@ def test_collapsed_ends_when_all_clusters_are_occupied(seed, k, concentration):
 SHAPES = [0.3, 0.9, 1.0, 2.5, 50.0, 5000.0]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gamma_has_its_distribution(shape):
     x = np.array([sample.gamma(shape, *KEY, i) for i in range(40_000)])

@@ -312,6 +312,7 @@ def test_many_numbers_of_few_bits_can_be_read_again(monkeypatch):
         decode_ints(changed, 50_000)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("k", [2, 3, 5, 7, 10, 100, 300])
 def test_labels_that_are_all_as_frequent_take_no_frequencies(k):
     """Short arrays take log2(k) bits per label without frequencies; skewed ones are coded with theirs."""

@@ -88,6 +88,7 @@ def test_draws(name):
     assert (again.priors.effects, again.schedule.n_burn_in, again.noise) == ("continuous", 2, "sampled")
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_saved_again_they_say_the_same(name, tmp_path):
     model = opened(name)

@@ -15,6 +15,7 @@ SIZES = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("shape", "k", "s"), SIZES)
 def test_labels_without_any_structure(shape, k, s):
     """Drawn evenly: nothing is to be gained by knowing how frequent they are."""

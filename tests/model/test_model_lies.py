@@ -214,6 +214,7 @@ def with_tensor(path: Path, name: str, tensor) -> Path:
     return rewritten(path, tensors={name: tensor})
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["text", "numbers", "bayesian", "old text", "old numbers", "old bayesian"])
 def test_what_is_right_is_read(saved, name):
     assert np.isfinite(predictions(accams.load(rewritten(saved(name))))).all()

@@ -161,6 +161,7 @@ def test_rounded_files_are_smaller(tmp_path):
 DATA = np.random.default_rng(1).normal(size=(30, 20))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("to", MODES)
 @pytest.mark.parametrize(
     "estimator",

@@ -50,16 +50,24 @@ MODELS: dict[str, Any] = {
 }
 
 
+def gathered(kind: str) -> accams.report.Facts:
+    return accams.report.gather(MODELS[kind](), {0: None, 1: 5, 2: float("nan"), 3: "\ud800"})  # type: ignore[dict-item]
+
+
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_page_and_figures(kind: str, tmp_path: Path) -> None:
-    model = MODELS[kind]()
-    facts = accams.report.gather(model, {0: None, 1: 5, 2: float("nan"), 3: "\ud800"})  # type: ignore[dict-item]
+def test_a_page(kind: str, tmp_path: Path) -> None:
+    facts = gathered(kind)
     page = accams.report.page.html(facts, kind, "")
     found = re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     assert "tree" in json.loads(found[1])
     accams.report.page.write_page(facts, tmp_path / "r.html", kind, "")
-    assert len(figures.save_all(facts, tmp_path / "figures", ("svg",))) >= 3
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("kind", MODELS)
+def test_figures(kind: str, tmp_path: Path) -> None:
+    assert len(figures.save_all(gathered(kind), tmp_path / "figures", ("svg",))) >= 3
 
 
 def test_a_file_without_ids(tmp_path: Path) -> None:

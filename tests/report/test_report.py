@@ -35,6 +35,7 @@ def facts(request: pytest.FixtureRequest) -> report.Facts:
     return report.gather(one, titles(), one.evaluate(data()[1]), size=12345)
 
 
+@pytest.mark.some(2)
 def test_facts_are_those_of_the_model(facts: report.Facts, request: pytest.FixtureRequest) -> None:
     kind = request.node.callspec.params["facts"]
     one = model(kind)
@@ -209,9 +210,10 @@ def test_a_model_of_one_stencil(tmp_path: Path) -> None:
     matrix = np.kron(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones((6, 6)))
     one = ACCAMS(n_stencils=1, n_clusters=2).fit(matrix)
     report.write(one, tmp_path / "report.html")
-    assert len(figures.save_all(report.gather(one), tmp_path / "figures")) == 8
+    assert len(figures.save_all(report.gather(one), tmp_path / "figures", ("svg",))) == 4
 
 
+@pytest.mark.some(1)
 def test_figures_are_written(facts: report.Facts, tmp_path: Path) -> None:
     written = figures.save_all(facts, tmp_path / "figures")
     names = {path.stem for path in written}

@@ -88,7 +88,7 @@ def test_two_stencils(kind, engine, row_weights, pair):
     check(Problem(kind, engine, row_weights, shape=(4, 3)), hyper_of(pair, TWO))
 
 
-@pytest.mark.parametrize(("engine", "settings"), [("cpu", ONE), ("dense", TWO)])
+@pytest.mark.parametrize(("engine", "settings"), [("cpu", ONE), full("dense", TWO)])
 def test_no_cap(engine, settings):
     """CRP without a bound on the clusters, started from stencils of one block. False-alarm rate 1e-4."""
     shape = (4, 4) if settings is ONE else (3, 3)
@@ -96,13 +96,13 @@ def test_no_cap(engine, settings):
     check(Problem("complete", engine, shape=shape), hyper_of(CRP, settings, growing=True))
 
 
-@pytest.mark.parametrize("pair", [BLOCKED, CRP])
+@pytest.mark.parametrize("pair", [BLOCKED, full(CRP)])
 def test_several_label_updates_a_visit(pair):
     """Three label updates in every visit, as the paper does, leave the target as it is. False-alarm rate 1e-4."""
     check(Problem("missing", "cpu", seed=2), hyper_of(pair, ONE, sub=(1, 3)), SWEEPS // 2)
 
 
-@pytest.mark.parametrize("pair", [BLOCKED, CRP])
+@pytest.mark.parametrize("pair", [full(BLOCKED), CRP])
 def test_stencils_one_cluster_wide(pair):
     """Effects as stencils of 3 x 1 and 1 x 3 beside a 2 x 2 one. False-alarm rate 1e-4."""
     check(Problem("complete", "dense", shape=(3, 3), seed=1), hyper_of(pair, WIDE), SWEEPS // 2)

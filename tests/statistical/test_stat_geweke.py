@@ -29,7 +29,7 @@ def hyper_of(pair: tuple[str, str], settings: dict, **more) -> Hyperparameters:
     return Hyperparameters(sampler=pair[0], label_prior=pair[1], **settings, **VARIANCES, **more)
 
 
-@pytest.mark.parametrize(("pair", "settings"), [(BLOCKED, TWO), full(COLLAPSED, ONE), (CRP, TWO)])
+@pytest.mark.parametrize(("pair", "settings"), [(BLOCKED, TWO), full(COLLAPSED, ONE), full(CRP, TWO)])
 def test_variances_templates_labels_and_row_precisions(pair, settings):
     """Cells missing, observation weights, row noise. Bonferroni over about 30 statistics: false-alarm rate 1e-4."""
     assert World(hyper_of(pair, settings, row_noise=6.0)).p_value(STEPS) > FALSE_ALARM

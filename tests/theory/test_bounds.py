@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accams import theory
@@ -58,7 +58,6 @@ def test_the_bounds_hold(which: int, n_clusters: int | tuple[int, int]) -> None:
     check(matrices()[which], n_clusters)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**31), st.floats(0.0, 3.0))
 def test_the_bounds_hold_for_any_matrix(m: int, n: int, clusters: int, seed: int, decay: float) -> None:
     rng = np.random.default_rng(seed)
