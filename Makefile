@@ -2,6 +2,7 @@
 # `make test-full` adds the exhaustive variants of the tests (marker `full`).
 PYTHON ?= python3
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE  # processes that tests start would compile the package again and again
 
 .PHONY: demo test test-full lint docs clean
 

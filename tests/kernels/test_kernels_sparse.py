@@ -14,6 +14,7 @@ from accams.data.observations import Observations
 from accams.engine.choose import make_engine
 from accams.errors import InputError
 from accams.kernels import sparse
+from accams.kernels.jit import readonly
 
 NONE = (None, None, None)
 
@@ -69,7 +70,8 @@ def run_gather(a: Pattern, weights, shifts, lo, hi, partners=None):
     if other_a is not None:
         codes = np.empty(a.n_other, np.uint32)
         sparse.pack(other_a, other_b, a.labels, codes)
-    sparse.gather(lo, hi, a.starts, a.index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, sums)
+    starts, index, weights, partners = map(readonly, (a.starts, a.index, weights, partners))  # as engines do
+    sparse.gather(lo, hi, starts, index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, sums)
     return resid, n, sums
 
 

@@ -15,6 +15,7 @@ from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
 from accams.engine.passes import Data
 from accams.engine.tables import Table
 from accams.kernels import sparse
+from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range, Threads
 
@@ -27,6 +28,10 @@ class MemoryOrder:
     index: NDArray[np.unsignedinteger[Any]]
     weights: NDArray[np.int32] | None
     ranges: list[Range]
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "index", "weights"):
+            object.__setattr__(self, name, readonly(getattr(self, name)))
 
     def table_costs(self, resid: NDArray[np.int32], V: NDArray[np.float64], threads: Threads) -> NDArray[np.float64]:
         """Return `Passes.table_costs` for residuals in this order."""

@@ -24,6 +24,7 @@ from accams.engine.memory import DISK_AHEAD, DISK_BLOCK
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import sparse
+from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range, ranges_of
 
@@ -219,7 +220,8 @@ class DiskState(LocalPasses, State):
             weights = buffer[4 * size : 8 * size].view(np.int32)
             order.weights.read(first, weights)
             weights = self.engine.grid.in_weight_steps(weights, self.engine.observations.weight_step)
-        return LoadedRange(order.starts[lo : hi + 1] - first, index, resid, weights, buffer)
+        starts = readonly(order.starts[lo : hi + 1] - first)
+        return LoadedRange(starts, readonly(index), resid, readonly(weights), buffer)
 
     def _run(self, axis: int, work: Callable[[int, int, LoadedRange], None], *, write: bool = False) -> None:
         self.engine.threads.map(self._streamed(axis, work, write=write), self._pass_ranges(axis))

@@ -12,6 +12,7 @@ from accams.engine.passes import Bookkeeping, Data, Random
 from accams.engine.rules import Blocked, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables, added, own_first
 from accams.kernels import assign, sample
+from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range
 
@@ -71,7 +72,7 @@ class LocalPasses(Bookkeeping):
         self._sums[1 - axis] = None
 
     def set_row_ticks(self, weights: NDArray[np.int32]) -> None:
-        self.row_weights, self._sums = weights, [None, None]
+        self.row_weights, self._sums = readonly(weights), [None, None]
 
     def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
         T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)

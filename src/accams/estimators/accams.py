@@ -25,6 +25,21 @@ from accams.settings.fields import settings
 CAUTIOUS = 0.2  # automatic learning rate where the aim is to predict
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """Result of one run of the algorithm."""
+
+    stencils: StencilSum
+    steps: list[Step]
+    engine: str
+    interrupted: bool
+
+    def first(self, n_stencils: int) -> Self:
+        """Return the outcome with the first stencils only."""
+        stencils, steps = self.stencils.truncate(n_stencils), self.steps[:n_stencils]
+        return replace(self, stencils=stencils, steps=steps)
+
+
 @settings()
 class ACCAMS(StencilEstimator, ACCAMSSettings):
     r"""Approximate a matrix by a sum of small co-clusterings, fitted one after another.
@@ -141,7 +156,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
             seed=seed,
         )
 
-    def _search(self, observations: Observations, plan: BackfitSettings) -> "tuple[Outcome, list[Step]]":
+    def _search(self, observations: Observations, plan: BackfitSettings) -> tuple[Outcome, list[Step]]:
         """Return the stencils that predict held-out entries best, and what was tried."""
         with ProgressBar(self.verbose, "holding out", observations.nnz):
             training, held_out = validation_split(observations, self.validation_fraction, plan.seed)
@@ -150,7 +165,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
         outcome = self._run(training, replace(plan, n_relearn=0), early)
         return outcome.first(early.n_stencils), early.history
 
-    def _run(self, observations: Observations, plan: BackfitSettings, early: EarlyStopping | None = None) -> "Outcome":
+    def _run(self, observations: Observations, plan: BackfitSettings, early: EarlyStopping | None = None) -> Outcome:
         what = "fitting" if early is None else "choosing"
         with ProgressBar(self.verbose, what, observations.nnz) as bar:
             shapes, threads, shards = plan.shapes, self.n_threads, self.n_shards
@@ -160,7 +175,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
             finally:
                 engine.close()
 
-    def _backfit(self, engine: Engine, plan: BackfitSettings, early: EarlyStopping | None, bar: ProgressBar) -> "Outcome":
+    def _backfit(self, engine: Engine, plan: BackfitSettings, early: EarlyStopping | None, bar: ProgressBar) -> Outcome:
         told, stopped, planned = 0, False, len(plan.shapes) * (1 + plan.n_relearn)
         state = engine.new_state()
         if early is not None:
@@ -183,21 +198,6 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
             except KeyboardInterrupt:
                 interrupted = True
         return Outcome(state.stencils(), steps, engine.name, interrupted)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Result of one run of the algorithm."""
-
-    stencils: StencilSum
-    steps: list[Step]
-    engine: str
-    interrupted: bool
-
-    def first(self, n_stencils: int) -> Self:
-        """Return the outcome with the first stencils only."""
-        stencils, steps = self.stencils.truncate(n_stencils), self.steps[:n_stencils]
-        return replace(self, stencils=stencils, steps=steps)
 
 
 def _refitted_rmse(state: State, shrinkage: float) -> float:

@@ -19,6 +19,18 @@ def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return compiled
 
 
+def readonly(x: Any) -> Any:
+    """Return a read-only view of an array, or None.
+
+    Kernels are compiled anew for each mix of writable and read-only arguments, and the same array is one or the other
+    depending on where it comes from (memory, a store, a worker). Passing what is only read by this view avoids that.
+    """
+    if x is not None:
+        x = x.view()
+        x.flags.writeable = False
+    return x
+
+
 def contracted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a kernel in which a product and a sum may be fused; no other floating-point rule is relaxed.
 
