@@ -15,7 +15,7 @@ def test_a_former_name_warns_and_works() -> None:
     def function(x: int, *, new: int = 0) -> tuple[int, int]:
         return x, new
 
-    with pytest.warns(FutureWarning, match=r"old is deprecated in function, .*: use new") as caught:
+    with pytest.warns(FutureWarning, match=r"old of function is deprecated, .*: use new") as caught:
         assert function(1, old=2) == (1, 2)  # type: ignore[call-arg]
     assert [each.filename for each in caught] == [__file__]
     assert function(1, new=3) == (1, 3)
@@ -29,5 +29,5 @@ def test_a_former_name_warns_and_works() -> None:
 )  # fmt: skip
 def test_public_functions_take_former_names(function: object, given: str) -> None:
     """Without their other arguments they fail, but not for the former name."""
-    with pytest.warns(FutureWarning, match=f"{given} is deprecated"), pytest.raises(TypeError, match="missing"):
+    with pytest.warns(FutureWarning, match=f"{given} of .* is deprecated"), pytest.raises(TypeError, match="missing"):
         function(**{given: None})  # type: ignore[operator]

@@ -63,9 +63,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name == "Guest":
-        import warnings
-
-        warnings.warn("Guest is deprecated, to be removed in 0.3: use FoldedRow", FutureWarning, stacklevel=2)
+        importlib.import_module("accams.errors").warn_deprecated("Guest", "FoldedRow")
         name = "FoldedRow"
     if name not in __all__:
         raise AttributeError(f"module 'accams' has no attribute {name!r}")

@@ -153,13 +153,22 @@ def test_sides(old: str, new: str, model: Model, estimator: BayesianACCAMS) -> N
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.similar(3, side=old)
-    assert [each.category for each in caught] == [FutureWarning]
+    assert [(each.category, each.filename) for each in caught] == [(FutureWarning, __file__)]
+
+
+def test_warnings_point_to_the_call(model: Model, estimator: BayesianACCAMS) -> None:
+    """Whether it reaches the model through an estimator or not."""
+    for each in (model, estimator):
+        for call in (lambda: each.predict([("nobody", "nothing")]), lambda: each.recommend(3, 10_000)):  # noqa: B023
+            with pytest.warns(UserWarning, match=r"none of these ids|there are no more") as caught:
+                call()
+            assert [warning.filename for warning in caught] == [__file__]
 
 
 @pytest.mark.parametrize(("old", "new"), [("rows", "user"), ("cols", "item"), ("items", "item"), ("users", "user")])
 def test_sides_of_who_is_new(old: str, new: str, model: Model) -> None:
     history = {3: 4.0, 5: 1.0}
-    with warned("side is deprecated in fold_in", "new='user' or new='item'"):
+    with warned("side in fold_in is deprecated", "new='user' or new='item'"):
         guest = model.fold_in(history, side=old)
     np.testing.assert_array_equal(guest.predict([1, 2]), model.fold_in(history, new=new).predict([1, 2]))
     same_as(lambda: guest.columns.tolist(), lambda: guest.items.tolist(), "columns", "use items")
@@ -173,7 +182,7 @@ def test_recommendations(model: Model) -> None:
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_saving_what_was_seen(keep: bool, model: Model, tmp_path: Path) -> None:
-    with warned("seen is deprecated in save", "use history"):
+    with warned("seen of save is deprecated", "use history"):
         model.save(tmp_path / "old", seen=keep)
     model.save(tmp_path / "new", history=keep)
     assert (tmp_path / "old").read_bytes() == (tmp_path / "new").read_bytes()

@@ -1,6 +1,5 @@
 """Convert the input of `fit` and `predict` to observations and ids."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from accams.data.build import numbers
 from accams.data.columns import Columns, as_table, recognised
 from accams.data.ids import Index, example
 from accams.data.observations import Observations
-from accams.errors import InputError
+from accams.errors import InputError, warn
 
 MATRIX_HINT = "a matrix goes to fit without y"
 INT64 = np.iinfo(np.int64)
@@ -149,10 +148,9 @@ def known_positions(
         raise InputError(
             "none of these pairs is known, but they are if swapped: pass (row id, column id); rows are users"
         )
-    warnings.warn(
+    warn(
         f"none of these ids was seen in training: the model's row ids look like {example(row_index.ids)} and "
-        f"its column ids like {example(col_index.ids)}, but these like {example(rows)} and {example(cols)}",
-        stacklevel=3,
+        f"its column ids like {example(col_index.ids)}, but these like {example(rows)} and {example(cols)}"
     )
     return i, j
 

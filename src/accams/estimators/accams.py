@@ -1,6 +1,5 @@
 """ACCAMS: additive co-clustering by k-means and backfitting."""
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from accams.data.inputs import observations_of
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.choose import make_engine
+from accams.errors import warn
 from accams.estimators.base import StencilEstimator, check_magnitude, is_true, stencil_shapes
 from accams.fit.backfit import BackfitSettings, Step, all_or_nothing, backfit
 from accams.fit.early import EarlyStopping, ValidationSet, validation_split
@@ -133,10 +133,7 @@ class ACCAMS(StencilEstimator, ACCAMSSettings):
             X, y, observations, training, stencils=outcome.stencils, fit_history=outcome.steps, sigma=rmse or None
         )
         if outcome.interrupted:
-            warnings.warn(
-                f"interrupted: the model is usable, with {len(outcome.stencils)} of {n_stencils} stencils",
-                stacklevel=2,
-            )
+            warn(f"interrupted: the model is usable, with {len(outcome.stencils)} of {n_stencils} stencils")
         return self
 
     def _plan(self, observations: Observations, seed: int) -> BackfitSettings:

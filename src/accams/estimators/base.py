@@ -1,7 +1,6 @@
 """StencilEstimator: what ACCAMS and BayesianACCAMS share. They check input, fit, set `model_` and delegate to it."""
 
 import functools
-import warnings
 from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from accams.data.ids import Index
 from accams.data.inputs import pair_names
 from accams.data.observations import Observations
-from accams.errors import InputError
+from accams.errors import InputError, warn_deprecated
 from accams.fitted.distilling import activity
 from accams.fitted.model import Model
 from accams.fitted.parts import FitInfo, resolve_clip
@@ -75,7 +74,7 @@ class StencilEstimator(Settings):
 
     def quality(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Evaluation:
         """Former name of `evaluate`."""
-        warnings.warn("quality is deprecated, to be removed in 0.3: use evaluate", FutureWarning, stacklevel=2)
+        warn_deprecated("quality", "evaluate")
         return self.evaluate(X, y, sample_weight)
 
     def _fitted(self) -> Model:
@@ -99,8 +98,7 @@ class StencilEstimator(Settings):
                     return part
             moved = getattr(type(self), "_moved", {}).get(name)
             if moved is not None:
-                text = f"{name} is deprecated, to be removed in 0.3: use {moved.replace('__', '.')}"
-                warnings.warn(text, FutureWarning, stacklevel=2)
+                warn_deprecated(name, moved.replace("__", "."))
                 return self.get_params()[moved]
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

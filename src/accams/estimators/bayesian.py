@@ -1,6 +1,5 @@
 """BayesianACCAMS: bACCAMS, the Bayesian model, by Gibbs sampling."""
 
-import warnings
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from accams.data.inputs import known_positions, observations_of, pairs_of
 from accams.data.observations import Observations
+from accams.errors import warn
 from accams.estimators.base import StencilEstimator, check_magnitude, is_true
 from accams.estimators.memory import within_memory
 from accams.estimators.planning import check, checkpointing_of, parts_of, plan_of, seed_for
@@ -168,13 +168,10 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
     def _warn(self, fitted: BayesianFit) -> None:
         bound = (self.priors or Priors()).sigma_max
         if bound is not None and isinstance(self.noise, str) and fitted.sigma > 0.99 * bound:
-            warnings.warn(
-                f"the noise has stayed at its upper bound sigma_max={bound:g}: the data is noisier, raise sigma_max",
-                stacklevel=3,
-            )
+            warn(f"the noise has stayed at its upper bound sigma_max={bound:g}: the data is noisier, raise sigma_max")
         if fitted.interrupted:
             draws, sweeps = len(fitted.posterior), len(fitted.history)
-            warnings.warn(f"interrupted: the model is usable, with {draws} draws after {sweeps} sweeps", stacklevel=3)
+            warn(f"interrupted: the model is usable, with {draws} draws after {sweeps} sweeps")
 
 
 def _reported(fitted: BayesianFit) -> dict[str, Any]:

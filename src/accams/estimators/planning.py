@@ -1,6 +1,5 @@
 """From the parameters of BayesianACCAMS and the data to the plan of a fit, checked and in the units of the data."""
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from accams.data.observations import Observations
-from accams.errors import InputError
+from accams.errors import InputError, warn
 from accams.estimators.base import stencil_shapes
 from accams.fit.bayesian import Checkpointing, FitPlan
 from accams.fit.checkpoint import fingerprint, read_header
@@ -142,7 +141,7 @@ def _is_calibrated(settings: BayesianSettings, observations: Observations, n_ste
     possible = observations.blank_weight is None and observations.nnz >= 20
     if settings.noise == "calibrated" and not possible:
         why = "blanks are observed zeros" if observations.blank_weight is not None else "there are too few observations"
-        warnings.warn(f"the noise cannot be calibrated, since {why}: it is sampled", stacklevel=4)
+        warn(f"the noise cannot be calibrated, since {why}: it is sampled")
     return possible and (settings.noise == "calibrated" or observations.nnz < PER_LABEL * labels)
 
 

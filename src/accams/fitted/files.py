@@ -1,13 +1,12 @@
 """Model files and history files: write them, read them, and say what is wrong with them."""
 
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from accams.data.ids import Index
-from accams.errors import InputError, ModelFileError
+from accams.errors import InputError, ModelFileError, warn
 from accams.fitted import packing
 from accams.fitted.formats import from_format_1
 from accams.fitted.parts import Parts
@@ -84,7 +83,7 @@ def _is_known(path: str | Path, name: str, fields: dict[str, Any]) -> bool:
         raise ModelFileError(
             f"{path} has a part {name[:40]!r} that this version of accams does not know: upgrade accams"
         )
-    warnings.warn(f"{path} has a part {name[:40]!r} that this version of accams does not know: ignored", stacklevel=5)
+    warn(f"{path} has a part {name[:40]!r} that this version of accams does not know: ignored")
     return False
 
 

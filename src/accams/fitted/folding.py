@@ -1,6 +1,5 @@
 """Fold in: a new user or item from a handful of values, without fitting anything again."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.data.inputs import is_frame, values_of
 from accams.data.observations import Observations
-from accams.errors import InputError
+from accams.errors import InputError, warn_deprecated
 from accams.fitted.parts import Parts
 from accams.fitted.ranking import catalogue_of, chosen
 from accams.model.interactions import Interactions
@@ -60,7 +59,7 @@ class FoldedRow:
     @property
     def columns(self) -> NDArray[Any]:
         """Former name of `items`."""
-        warnings.warn("columns is deprecated, to be removed in 0.3: use items", FutureWarning, stacklevel=2)
+        warn_deprecated("columns", "items")
         return self.items
 
     @property

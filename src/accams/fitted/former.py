@@ -1,8 +1,8 @@
 """Former names of a model's attributes: they work for one more release, with a FutureWarning."""
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
+from accams.errors import warn_deprecated
 from accams.model.stencils import StencilSum
 
 FORMER = {
@@ -22,17 +22,13 @@ class FormerNames:
             if name.startswith("_") or "stencils" not in self.__dict__:
                 raise AttributeError(name)
             if name in FORMER:
-                _warn_former(name, f"Model.{FORMER[name]}")
+                warn_deprecated(f"{name} of models", f"Model.{FORMER[name]}")
                 return getattr(self, FORMER[name])
             if name in self.__dict__["info"].training:
-                _warn_former(name, f"Model.info.training[{name!r}]")
+                warn_deprecated(f"{name} of models", f"Model.info.training[{name!r}]")
                 return self.__dict__["info"].training[name]
             if not self.__dict__["info"].estimator and hasattr(StencilSum, name):
-                _warn_former(name, f"Model.stencils.{name}")
+                warn_deprecated(f"{name} of models", f"Model.stencils.{name}")
                 return getattr(self.__dict__["stencils"], name)
             hint = "; a model cannot be fitted again: fit a new estimator" if name == "fit" else ""
             raise AttributeError(f"'Model' object has no attribute {name!r}{hint}")
-
-
-def _warn_former(name: str, now: str) -> None:
-    warnings.warn(f"{name} is deprecated on models, to be removed in 0.3: use {now}", FutureWarning, stacklevel=3)

@@ -10,7 +10,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from accams import report as reporting
-from accams.errors import InputError
+from accams.errors import InputError, warn_deprecated
 from accams.fitted import explaining, files, folding, ranking, updating
 from accams.fitted.compressing import compressed
 from accams.fitted.distilling import chosen_weights, distilled
@@ -173,8 +173,7 @@ class Model(FormerNames, PredictingParts):
             With `predict`, `recommend` and `explain` of its own; those of the model take it too.
         """
         if side is not None:
-            text = "side is deprecated in fold_in, to be removed in 0.3: use new='user' or new='item'"
-            warnings.warn(text, FutureWarning, stacklevel=2)
+            warn_deprecated("side in fold_in", "new='user' or new='item'")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)
                 new = NOUNS[axis_of(side)]

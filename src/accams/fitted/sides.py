@@ -1,7 +1,6 @@
 """Which side of the matrix an argument means."""
 
-import warnings
-
+from accams.errors import warn_deprecated
 from accams.settings.kinds import Words
 
 SIDES = {"users": 0, "items": 1}
@@ -12,8 +11,7 @@ NOUNS = ("user", "item")  # of rows and columns
 def axis_of(side: str) -> int:
     """Return 0 for users (rows), 1 for items (columns)."""
     if isinstance(side, str) and side in FORMER:
-        text = f"side={side!r} is deprecated, to be removed in 0.3: use side={FORMER[side]!r}"
-        warnings.warn(text, FutureWarning, stacklevel=4)
+        warn_deprecated(f"side={side!r}", f"side={FORMER[side]!r}")
         side = FORMER[side]
     Words(*SIDES).check("side", side)
     return SIDES[side]

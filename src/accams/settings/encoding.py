@@ -9,6 +9,8 @@ import numpy as np
 
 from accams.settings.fields import Settings
 
+DEEPEST = 8  # lists within lists in a file
+
 
 def plain_parameters(settings: Settings, without: Collection[str] = ()) -> dict[str, Any]:
     """Return the parameters that JSON can hold, by name, those of records as ``record__name``."""
@@ -27,11 +29,14 @@ def encoded(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def decoded(value: Any) -> Any:
-    """Undo `encoded`."""
-    if isinstance(value, dict):
-        return tuple(decoded(x) for x in value["tuple"])
-    return [decoded(x) for x in value] if isinstance(value, list) else value
+def decoded(value: Any, depth: int = 0) -> Any:
+    """Undo `encoded`; raise ValueError for lists within lists within lists, which no parameter has."""
+    if not isinstance(value, (dict, list)):
+        return value
+    if depth == DEEPEST:
+        raise ValueError("its parameters are nested too deeply")
+    inner = [decoded(x, depth + 1) for x in (value["tuple"] if isinstance(value, dict) else value)]
+    return tuple(inner) if isinstance(value, dict) else inner
 
 
 def _is_json(value: Any) -> bool:

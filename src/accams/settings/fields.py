@@ -7,12 +7,11 @@ its docstring, and gives it `get_params` and `set_params` as scikit-learn has th
 import dataclasses
 import functools
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Self, TypeVar, dataclass_transform
 
-from accams.errors import InputError
+from accams.errors import InputError, warn
 from accams.settings.kinds import Instance, Kind
 
 C = TypeVar("C", bound=type[Any])
@@ -59,7 +58,7 @@ class Settings:
         known, moved = self.get_params(), getattr(type(self), "_moved", {})
         for name, value in params.items():
             if name in moved and not _is_record(self, name, value):
-                _warn_moved(type(self), {name: moved[name]}, 3)
+                _warn_moved(type(self), {name: moved[name]})
                 self.set_params(**self._translate_moved({moved[name]: value}))
                 continue
             if name not in known:
@@ -179,16 +178,16 @@ def _taking_moved(init: Callable[..., None], moved: Mapping[str, str]) -> Callab
         old = {name: value for name, value in given.items() if name in moved and not _is_record(self, name, value)}
         init(self, *args, **{name: value for name, value in given.items() if name not in old})
         if old:
-            _warn_moved(type(self), {name: moved[name] for name in old}, 3)
+            _warn_moved(type(self), {name: moved[name] for name in old})
             self.set_params(**self._translate_moved({moved[name]: value for name, value in old.items()}))
 
     return wrapped
 
 
-def _warn_moved(cls: type[Any], old: Mapping[str, str], stacklevel: int) -> None:
+def _warn_moved(cls: type[Any], old: Mapping[str, str]) -> None:
     hints = ", ".join(f"{name} (now {place.replace('__', '.')})" for name, place in old.items())
     text = f"deprecated parameters of {cls.__name__}, to be removed in 0.3: {hints}"
-    warnings.warn(text, FutureWarning, stacklevel=stacklevel)
+    warn(text, FutureWarning)
 
 
 def _is_record(obj: Any, name: str, value: Any) -> bool:

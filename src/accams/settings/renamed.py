@@ -1,9 +1,10 @@
 """Keyword arguments under their former names: they work for one more release, with a FutureWarning."""
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
+
+from accams.errors import warn_deprecated
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -16,8 +17,7 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> R:
             for old in names.keys() & given.keys():
-                text = f"{old} is deprecated in {function.__name__}, to be removed in 0.3: use {names[old]}"
-                warnings.warn(text, FutureWarning, stacklevel=2)
+                warn_deprecated(f"{old} of {function.__name__}", names[old])
                 given[names[old]] = given.pop(old)
             return function(*args, **given)
 

@@ -1,6 +1,5 @@
 """Look up raw ids, and suggest the nearest ones for an unknown id."""
 
-import warnings
 from bisect import bisect_left
 from difflib import get_close_matches
 from typing import Any
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.data.inputs import positions
-from accams.errors import InputError
+from accams.errors import InputError, warn
 from accams.use.scoring import Positions
 
 NEAR = 3  # ids that are suggested
@@ -47,7 +46,7 @@ def check_number(n: Any, most: int, what: str) -> None:
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
         raise InputError(f"n must be an integer of at least 1, not {n!r}")
     if n > max(most, USUAL):
-        warnings.warn(f"n={n:,} is more than the {most:,} {what} of this model: there are no more", stacklevel=4)
+        warn(f"n={n:,} is more than the {most:,} {what} of this model: there are no more")
 
 
 def _advice(index: Index, wrong: Any) -> str:

@@ -1,6 +1,5 @@
 """Records: a list of results, as named tuples, by column or as a DataFrame of any library."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, Generic, NamedTuple, TypeVar, overload
@@ -8,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.errors import InputError
+from accams.errors import InputError, warn_deprecated
 
 SHOWN = 10  # lines of a printed list
 AVERAGE_ROW = "average row"  # the rule by which a row without training data is predicted
@@ -40,13 +39,13 @@ class Recommendation(NamedTuple):
     @property
     def row(self) -> Any:
         """Former name of `user`."""
-        warnings.warn("row is deprecated, to be removed in 0.3: use user", FutureWarning, stacklevel=2)
+        warn_deprecated("row", "user")
         return self.user
 
     @property
     def col(self) -> Any:
         """Former name of `item`."""
-        warnings.warn("col is deprecated, to be removed in 0.3: use item", FutureWarning, stacklevel=2)
+        warn_deprecated("col", "item")
         return self.item
 
 

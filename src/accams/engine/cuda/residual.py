@@ -1,6 +1,5 @@
 """The residual on the device, in both orders, the sums over it, and recordings of the kernels that change it."""
 
-import warnings
 from collections.abc import Callable, Hashable
 
 import numpy as np
@@ -15,6 +14,7 @@ from accams.engine.cuda.order import StagingBuffer, pinned
 from accams.engine.cuda.slots import Slots
 from accams.engine.cuda.sums import PieceSums, take
 from accams.engine.tables import SumPair
+from accams.errors import warn
 from accams.model.stencils import Labels
 
 AT_A_TIME = 1 << 15  # rows whose sums are fetched at a time
@@ -209,7 +209,7 @@ class GraphCache:
             return self._stream.recorded(work), _copied(self._residual.waiting)
         except Exception as error:
             self._recordable, self._residual.waiting = False, before
-            warnings.warn(f"the GPU's kernels cannot be recorded ({error}): each is launched on its own", stacklevel=2)
+            warn(f"the GPU's kernels cannot be recorded ({error}): each is launched on its own")
             return None
 
 
