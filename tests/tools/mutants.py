@@ -1,6 +1,6 @@
 """Break the package on purpose in thirty places, one at a time, and see whether the quick tests notice.
 
-    python tests/tools/mutants.py [--tree FOLDER] [--only NAME ...] [--timeout SECONDS] [--trust]
+    python tests/tools/mutants.py [--tree FOLDER] [--only NAME ...] [--timeout SECONDS] [--trust] [--jobs N]
 
 Each mutant is a small edit that makes results wrong without stopping the program. It is applied to a temporary copy of
 the tree, and the tests named beside it, all of them part of `make test`, are run on the copy. A mutant that they do not
@@ -15,7 +15,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 COPIED = ("src", "tests", "experiments", "docs", "pyproject.toml", "README.md", "CHANGELOG.md", "Makefile")
@@ -138,7 +140,7 @@ MUTANTS = [
     Mutant(
         "engine", "ray: a replaced worker is not told the row weights",
         (
-            ("engine/ray/state.py", 'events.append(("set_row_ticks", share(self.row_weights)))', "pass"),
+            ("engine/ray/engine.py", 'events.append(("set_row_ticks", share(self.row_weights)))', "pass"),
             ("engine/ray/state.py", 'story.append(("weights", share(self.row_weights)))', "pass"),
         ),
         ("tests/engine/test_ray_workers.py",),
@@ -280,6 +282,7 @@ def main() -> None:
     parser.add_argument("--tree", type=Path, default=Path(__file__).resolve().parents[2])
     parser.add_argument("--only", nargs="*", default=[], help="names of mutants, or parts of them")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for the tests of one mutant")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--trust", action="store_true", help="do not run the tests without a mutant first")
     asked = parser.parse_args()
     chosen = [m for m in MUTANTS if not asked.only or any(part in m.name for part in asked.only)]
@@ -291,10 +294,11 @@ def main() -> None:
         raise SystemExit(f"{broken} fails without any mutant: mend it first")
     print("| floor | mutant | caught by |\n|---|---|---|", flush=True)
     survived = 0
-    for mutant in chosen:
-        found = tried(mutant, asked.tree, asked.timeout)
-        survived += found is None
-        print(f"| {mutant.floor} | {mutant.name} | {found or '**survived**'} |", flush=True)
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        results = pool.map(partial(tried, tree=asked.tree, timeout=asked.timeout), chosen)
+        for mutant, found in zip(chosen, results, strict=True):
+            survived += found is None
+            print(f"| {mutant.floor} | {mutant.name} | {found or '**survived**'} |", flush=True)
     print(f"\n{len(chosen) - survived} of {len(chosen)} caught")
     sys.exit(survived > 0)
 
