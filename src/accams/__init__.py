@@ -63,7 +63,9 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name == "Guest":
-        importlib.import_module("accams.errors").warn_deprecated("Guest", "FoldedRow")
+        from accams.errors import warn_deprecated
+
+        warn_deprecated("Guest", "FoldedRow")
         name = "FoldedRow"
     if name not in __all__:
         raise AttributeError(f"module 'accams' has no attribute {name!r}")

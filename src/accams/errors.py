@@ -23,7 +23,7 @@ class MissingDataError(AccamsError, FileNotFoundError):
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line that called the package, however many of its own functions are in between."""
     frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == "accams":
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "accams":
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
 

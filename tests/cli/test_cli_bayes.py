@@ -301,11 +301,15 @@ def test_damaged_checkpoints(checkpoint: Path, posterior: Path, noisy: Path, tmp
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------
 
 
+CALIBRATED = ("-k", "2", "-s", "2", "--chains", "2")
+
+
+@pytest.mark.parametrize("how", [FAST, pytest.param(CALIBRATED, marks=pytest.mark.full)])
 def test_the_hint_after_an_interrupt_goes_on_to_the_same_model(
-    noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: tuple[str, ...], noisy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, run, straight = tmp_path / "m.accams", tmp_path / "my run.ckpt", tmp_path / "straight.accams"
-    args = [*FAST, "--sweeps", "24", "--test", "0.2", "--seed", "2"]
+    args = [*how, "--sweeps", "24", "--test", "0.2", "--seed", "2"]
     with monkeypatch.context() as patch:
         interrupt_at(patch, 17)
         done = invoked("fit", noisy, "-o", path, *args, "--checkpoint", run, "--checkpoint-every", "5")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import done_well, invoked, refusal
 
-from accams.cli.reproduce import STUDIES
+from accams.cli.reproduce import STUDIES, _asked
 from accams.data.datasets._base import Source
 from accams.errors import MissingDataError
 
@@ -38,16 +38,24 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
     assert "cannot write into" in refusal("reproduce", "faces", "--out", tmp_path / "out")
 
 
-def test_without_data_each_study_says_so_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_names_all_studies_are_meant() -> None:
+    assert _asked(None) == _asked([]) == _asked(["all"]) == STUDIES
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("names", [("similar", "graph"), ("graph", "face-images")])
+def test_without_data_each_study_says_so_and_the_rest_goes_on(
+    names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def missing(self: Source) -> Path:
         raise MissingDataError(f"{self.file} is missing: get it at {self.url}, put it into a folder")
 
     monkeypatch.setattr(Source, "_download", missing)
     monkeypatch.delenv("ACCAMS_DATA", raising=False)
-    done = invoked("reproduce", "similar", "graph", "--quick", "--out", tmp_path)
+    done = invoked("reproduce", *names, "--quick", "--out", tmp_path)
     assert done.exit_code == 1
     said = " ".join(done.output.split())
-    for name in ("similar", "graph"):
+    for name in names:
         assert f"not complete: {name}" in said
     assert "put it into a folder" in said
 

@@ -14,6 +14,7 @@ from accams.engine.cuda import kernels, steps, sums  # noqa: E402
 from accams.engine.cuda import labels as labelling  # noqa: E402
 from accams.engine.cuda.layout import NOBODY, lay_out  # noqa: E402
 from accams.kernels import assign, sample, sparse  # noqa: E402
+from accams.kernels.jit import readonly  # noqa: E402
 from accams.threads import Threads  # noqa: E402
 
 THREADS = 64
@@ -49,7 +50,8 @@ class Case:
             codes = np.empty(PARTNERS, np.uint32)
             sparse.pack(self.other[0], self.other[1] if shifts > 1 else None, labels, codes)
         n, l = np.zeros((2, ROWS, K_OTHER), np.int64)
-        args = self.starts, self.index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, l
+        starts, index, weights, partners = map(readonly, (self.starts, self.index, weights, partners))
+        args = starts, index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, l
         sparse.gather(0, ROWS, *args)
         return n, l, resid
 
@@ -129,13 +131,13 @@ def test_label(how: labelling.How, axis: int, row_weighted: bool) -> None:
     curvature = {"keep": 0.0, "nearest": 1.5, "draw": 1e-18}[how]
     prices = case.log_prior if how == "draw" else 1e15 * np.abs(case.log_prior)
     N, L, counts = (np.zeros(k, np.int64) for k in ((K_OWN, K_OTHER), (K_OWN, K_OTHER), K_OWN))
-    moved = 0
+    moved, read = 0, [readonly(x) for x in (weights, T, prices)]
     if how == "keep":
-        assign.block_tables(0, ROWS, n, l, weights, expected, N, L, counts)
+        assign.block_tables(0, ROWS, n, l, read[0], expected, N, L, counts)
     elif how == "nearest":
-        moved = assign.nearest(0, ROWS, n, l, weights, T, curvature, prices, False, expected, N, L, counts)
+        moved = assign.nearest(0, ROWS, n, l, *read[:2], curvature, read[2], False, expected, N, L, counts)
     else:
-        moved = sample.blocked(0, ROWS, n, l, weights, T, prices, curvature, *key, 0, expected, N, L, counts)
+        moved = sample.blocked(0, ROWS, n, l, *read, curvature, *key, 0, expected, N, L, counts)
     cells = K_OWN * K_OTHER
     tables = np.zeros(2 * cells + K_OWN + 1, np.int64)
     template = np.zeros((2, 8, 8), np.int32)

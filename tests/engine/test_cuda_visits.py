@@ -122,7 +122,7 @@ def test_other_work_in_between() -> None:
 
 def test_weights_of_rows_change_between_sweeps() -> None:
     states = pair()
-    for sweep in range(3):
+    for sweep in range(4):
         for state in states:
             state.set_row_weights(np.random.default_rng(sweep).gamma(2.0, 0.5, 9))
             visit(state, 0, sweep)
@@ -130,16 +130,18 @@ def test_weights_of_rows_change_between_sweeps() -> None:
     assert len({state.squared_error(row_weighted=True) for state in states}) == 1
 
 
-def test_streamed_ratings(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sweeps", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_streamed_ratings(sweeps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With little device memory they are streamed from the host in chunks, with the same results."""
     monkeypatch.setattr("accams.engine.cuda.data.most_entries", lambda *_: 32)
     monkeypatch.setattr("accams.engine.cuda.data.piece_size", lambda *_: 1)  # so that there are two chunks
     states = pair()
     assert len(states[1].engine.orders[0].chunks) > 1  # type: ignore[attr-defined]
-    for stencil, turn in ((0, 0), (2, 0), (0, 1)):
-        for state in states:
-            visit(state, stencil, turn)
-    assert_same(states)
+    for sweep in range(sweeps):
+        for stencil in (0, 2):
+            for state in states:
+                visit(state, stencil, sweep)
+        assert_same(states)
     assert len(set(squared_errors(states))) == 1
     position = np.arange(3)
     assert np.array_equal(*(state.lines(0, position) for state in states))

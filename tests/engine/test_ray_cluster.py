@@ -27,8 +27,14 @@ SETTINGS: dict[str, Any] = {"n_sweeps": 4, "n_chains": 2, "noise": 0.7, "row_noi
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    ray.init(address="local", num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+def cluster(is_quick: bool) -> Iterator[None]:
+    ray.init(
+        address="local",
+        num_cpus=2 if is_quick else 4,
+        include_dashboard=False,
+        logging_level="ERROR",
+        log_to_driver=False,
+    )
     yield
     ray.shutdown()
 
@@ -60,12 +66,14 @@ def workers() -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("n_shards", [2, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 4))])
+@pytest.mark.full
+@pytest.mark.parametrize("n_shards", [1, 2, 4])
 def test_the_same_model(n_shards: int, data: Observations, right: Any) -> None:
     model = BayesianACCAMS(3, 3, engine="ray", n_shards=n_shards, **SETTINGS).fit(data)
     assert np.array_equal(model.predict(PAIRS), right)
 
 
+@pytest.mark.full
 def test_from_memory() -> None:
     """The shards travel through the object store then."""
     obs = twins.case("missing", (60, 45)).observations
@@ -93,6 +101,7 @@ def test_a_worker_that_is_killed(data: Observations, right: Any, caplog: pytest.
     assert any("is lost" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.full
 def test_workers_that_die_again_and_again(data: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accams.engine.ray.cluster.TRIES", 0)
 
@@ -107,6 +116,7 @@ def test_workers_that_die_again_and_again(data: Observations, monkeypatch: pytes
         model.fit(data)
 
 
+@pytest.mark.full
 def test_an_error_of_a_worker_is_told_in_its_own_words(
     data: Observations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,7 +168,7 @@ def test_warnings_point_to_the_call(model: Model, estimator: BayesianACCAMS) -> 
 @pytest.mark.parametrize(("old", "new"), [("rows", "user"), ("cols", "item"), ("items", "item"), ("users", "user")])
 def test_sides_of_who_is_new(old: str, new: str, model: Model) -> None:
     history = {3: 4.0, 5: 1.0}
-    with warned("side in fold_in is deprecated", "new='user' or new='item'"):
+    with warned("side of fold_in is deprecated", "new='user' or new='item'"):
         guest = model.fold_in(history, side=old)
     np.testing.assert_array_equal(guest.predict([1, 2]), model.fold_in(history, new=new).predict([1, 2]))
     same_as(lambda: guest.columns.tolist(), lambda: guest.items.tolist(), "columns", "use items")

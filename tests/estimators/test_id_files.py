@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import accams
 from accams import InputError
 from accams.data.ids import Index
-from accams.model.coding import pack_ids, unpack_ids
+from accams.model.idcoding import pack_ids, unpack_ids
 
 INT64 = np.iinfo(np.int64)
 WHOLE: dict[str, list[Any]] = {

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accams.kernels import assign
+from accams.kernels.jit import readonly
 
 
 def problem(m, k_own, k_other, seed=0, big=50):
@@ -30,7 +31,8 @@ def weights_of(m, seed=0):
 def run_nearest(lo, hi, n, sums, T, curvature, labels, uniform=False, row_weights=None, prices=None):
     N, L, counts = (np.zeros(shape, np.int64) for shape in (T.shape, T.shape, len(T)))
     prices = np.zeros(len(T)) if prices is None else prices
-    moved = assign.nearest(lo, hi, n, sums, row_weights, T, curvature, prices, uniform, labels, N, L, counts)
+    read = readonly(row_weights), readonly(T), curvature, readonly(prices)  # as engines pass them
+    moved = assign.nearest(lo, hi, n, sums, *read, uniform, labels, N, L, counts)
     return moved, N, L, counts
 
 
@@ -86,7 +88,7 @@ def test_tables_are_added_to(weighted):
     w = weights_of(90) if weighted else None
     N, L, counts = (np.zeros(shape, np.int64) for shape in (T.shape, T.shape, 3))
     for lo, hi in ((0, 40), (40, 90)):
-        assign.block_tables(lo, hi, n, sums, w, labels, N, L, counts)
+        assign.block_tables(lo, hi, n, sums, readonly(w), labels, N, L, counts)
     each = 1 if w is None else w[:, None].astype(np.int64)
     for got, twin in zip((N, L, counts), twins.block_tables(each * n, each * sums, labels, 3), strict=True):
         np.testing.assert_array_equal(got, twin)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accams.kernels import dense
+from accams.kernels.jit import readonly
 
 NONE = (None, None, None)
 
@@ -30,7 +31,7 @@ def check_gather(resid, weights, shifts, labels, k, lo=0, hi=None, partners=None
     hi = resid.shape[1] if hi is None else hi
     shifted, n, sums = resid.copy(), np.full((resid.shape[1], k), 77), np.full((resid.shape[1], k), 77)
     two = [*shifts, NONE, NONE][:2]
-    dense.gather(lo, hi, shifted, weights, partners, *two[0], *two[1], labels, n, sums)
+    dense.gather(lo, hi, shifted, weights, readonly(partners), *two[0], *two[1], labels, n, sums)
     twin = twins.dense_gather(lo, hi, resid, weights, shifts, labels, k, partners)
     np.testing.assert_array_equal(shifted, twin[0])
     np.testing.assert_array_equal(sums[lo:hi], twin[2])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from accams.kernels import sample
+from accams.kernels.jit import readonly
 
 NEVER = 1e-6
 KEY = (0x1234_5678_9ABC_DEF1, 0x0FED_CBA9_8765_4321)
@@ -133,7 +134,8 @@ def check_blocked(lo, hi, n, l, row_weights, T, log_prior, precision, labels, ke
     """Draw the labels in place and compare all results with the twin's."""
     old = labels.copy()
     N, L, counts = np.ones(T.shape, np.int64), np.ones(T.shape, np.int64), np.ones(len(T), np.int64)
-    moved = sample.blocked(lo, hi, n, l, row_weights, T, log_prior, precision, *key, 0, labels, N, L, counts)
+    read = map(readonly, (row_weights, T, log_prior))  # as engines pass them
+    moved = sample.blocked(lo, hi, n, l, *read, precision, *key, 0, labels, N, L, counts)
     twin = twins_sample.blocked(lo, hi, n, l, row_weights, T, log_prior, precision, key, old)
     np.testing.assert_array_equal(labels, twin)
     assert moved == (old != twin).sum()
@@ -218,7 +220,7 @@ def run_collapsed(first, n, l, row_weights, rule, labels, k):
     weighted = twins_sample.weighted(n, row_weights), twins_sample.weighted(l, row_weights)
     tables = twins.block_tables(*weighted, labels, k)
     parameters = rule.kappa, rule.rho, rule.concentration, rule.crp, rule.growing
-    row, moved = sample.collapsed(first, n, l, row_weights, *parameters, *rule.key, labels, *tables)
+    row, moved = sample.collapsed(first, n, l, readonly(row_weights), *parameters, *rule.key, labels, *tables)
     for got, expected in zip(tables, twins.block_tables(*weighted, labels, k), strict=True):
         np.testing.assert_array_equal(got, expected)
     return row, moved, *tables

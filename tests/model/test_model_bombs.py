@@ -17,7 +17,8 @@ from accams.errors import InputError, ModelFileError
 from accams.fit import checkpoint
 from accams.fitted import files
 from accams.model import container, file
-from accams.model.coding import encode_ints, pack_ids
+from accams.model.coding import encode_ints
+from accams.model.idcoding import pack_ids
 from accams.model.stencils import StencilSum
 
 ZEROS = encode_ints(np.zeros(4, np.int64))  # or any other number of them

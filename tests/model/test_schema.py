@@ -188,10 +188,11 @@ def test_fields_of_a_wrong_kind(copied, part, field):
 
 
 @pytest.mark.parametrize(("part", "field"), FIELDS)
-def test_fields_of_the_right_kind_with_any_value(copied, part, field):
+def test_fields_of_the_right_kind_with_any_value(copied, is_quick, part, field):
     """Refused with a ModelFileError, or harmless: never an error from within."""
     kind = SCHEMAS[part].fields[field]
-    allowed = [value for value in [*WRONG, 0, 1, 3, 10**5, 10**15, 0.0, 1e100, 1e300] if kind.allows(value)]
+    values = [*WRONG, 0, 1, 3, 10**5 if is_quick else 10**6, 10**15, 0.0, 1e100, 1e300]
+    allowed = [value for value in values if kind.allows(value)]
     for value in allowed:
         path = rewritten(copied(FILES[part]), changed(copied(FILES[part]), part, {field: value}))
         with little_memory(), np.errstate(all="ignore"):

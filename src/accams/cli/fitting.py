@@ -19,6 +19,7 @@ from accams.estimators.bayesian import BayesianACCAMS
 from accams.fit import checkpoint
 from accams.fit.keys import seed_of
 from accams.fitted.progress import ProgressBar
+from accams.model.container import damaged
 from accams.settings.bayesian import present_names
 from accams.settings.encoding import decoded
 
@@ -52,7 +53,10 @@ def resumed_estimator(path: Path, parameters: dict[str, Any]) -> BayesianACCAMS:
     """Return the estimator whose fit the checkpoint is of, with a few parameters changed."""
     saved = present_names(checkpoint.read_header(path)["about"]["parameters"])
     known = BayesianACCAMS().get_params()
-    old = {name: decoded(value) for name, value in saved.items() if name in known}
+    try:
+        old = {name: decoded(value) for name, value in saved.items() if name in known}
+    except (LookupError, TypeError, ValueError) as error:
+        raise damaged(path, "checkpoint", error) from None
     return BayesianACCAMS().set_params(**{**old, "checkpoint": str(path), **parameters})
 
 

@@ -58,7 +58,7 @@ def demo(seed: Annotated[int, option("--seed", "Seed of split and fit.", "N")] =
 app.command(cls=o.Command, help=fit.HELP)(fit.command())
 
 
-@command("bulk.ingest_files")
+@command("ingesting.ingest_files")
 def ingest(
     sources: Annotated[
         list[Path],

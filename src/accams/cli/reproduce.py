@@ -45,9 +45,9 @@ def reproduce_paper(what: list[str], data: Path | None, out: Path, quick: bool, 
     return not missing
 
 
-def _asked(what: list[str]) -> tuple[str, ...]:
+def _asked(what: list[str] | None) -> tuple[str, ...]:
     """The names of studies; without any, or with `all`, every one."""
-    for name in what:
+    for name in what or ():
         if name not in (*STUDIES, "all"):
             raise InputError(f"there is no study {name!r}; choose from {', '.join(STUDIES)} and all")
     return STUDIES if not what or "all" in what else tuple(dict.fromkeys(what))

@@ -340,7 +340,10 @@ def to_column_order(row_starts: Starts, cols: Array, n_cols: int, by_row: Array,
 
 
 def _slots(row_starts: Starts, cols: Array, n_cols: int, threads: Threads) -> tuple[list[Range], list[Starts], Starts]:
-    """Return ranges of rows, the first slot of each column for each range, and the starts of the columns."""
+    """Return ranges of rows, the first slot of each column for each range, and the starts of the columns.
+
+    Each thread moves the entries of a range of rows, to slots of its own in every column.
+    """
     from accams.kernels import order as kernels
 
     rows, entries = len(row_starts) - 1, len(cols)

@@ -44,6 +44,7 @@ class Columns:
         for name in given:
             if name not in names:
                 raise InputError(f"there is no column {name!r}; the columns are {_listed(names)}")
+        for name in given:
             if given.count(name) > 1:
                 raise InputError(f"column {name!r} is passed for two parameters; each needs a column of its own")
         if row is not None and col is not None and _plain(row) in COL_NAMES and _plain(col) in ROW_NAMES:

@@ -105,7 +105,7 @@ def planted_stencils(
     True
     """
     m, n = int(shape[0]), int(shape[1])
-    nnz = _nnz((m, n), density, nnz, noise, scale, degrees)
+    nnz = _checked_nnz((m, n), density, nnz, noise, scale, degrees)
     k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
     if n_stencils < 0 or k_rows < 1 or k_cols < 1:
         raise InputError(
@@ -323,7 +323,9 @@ def _edges_by_blocks(n: int, n_edges: int, affinity: Floats, rng: np.random.Gene
     return keys // n, keys % n
 
 
-def _nnz(shape: tuple[int, int], density: float, nnz: int | None, noise: float, scale: float, degrees: str) -> int:
+def _checked_nnz(
+    shape: tuple[int, int], density: float, nnz: int | None, noise: float, scale: float, degrees: str
+) -> int:
     if min(shape) < 1:
         raise InputError(f"the shape must have at least one row and one column, not {shape[0]} x {shape[1]}")
     if degrees not in ("uniform", "long-tailed"):

@@ -253,7 +253,7 @@ def by_column(
 ) -> dict[str, dict[str, Any]]:
     """Write ``col_starts``, ``rows``, ``col_values`` and ``col_weights`` (if weighted); return the manifest entries.
 
-    About `block` entries are in memory at a time.
+    A bucket sort on disk: about `block` entries are in memory at a time.
     """
     m, n = shape
     files = {name: folder / f"{name}.npy" for name in ("cols", "values", "weights")}

@@ -22,6 +22,7 @@ from accams.engine.local import Gatherer
 from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import cross, sparse
+from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 
 MOST_WAITING = 32  # shifts of the column order, before they are applied by a pass of their own
@@ -41,7 +42,7 @@ class GraphEngine(CpuEngine):
         self.blank, one = to_ticks(np.array([obs.blank_weight, 1.0]), obs.weight_step).tolist()
         self.factor, self.extra = one - self.blank, [None, None]  # w - w0 is their product, in both orders
         if obs.stored_weights is not None:
-            self.factor, self.extra = 1, [order.weights - self.blank for order in self.orders]
+            self.factor, self.extra = 1, [readonly(order.weights - self.blank) for order in self.orders]
         zero = grid.ticks_of(np.zeros(1))[0]
         self.stored = [ticks - zero for ticks in self.values_in_ticks()]  # the values themselves, in ticks
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.kernels import assign
+from accams.kernels.jit import readonly
 from accams.model.stencils import label_type
 from accams.threads import Range, Threads
 
@@ -48,7 +49,7 @@ def assigned(
     ranges: list[Range], uniform: bool = False,
 ) -> tuple[Ints, Ints, int]:  # fmt: skip
     """Label points by their nearest centre, in place; return weights and sums of clusters, and labels changed."""
-    free = np.zeros(len(T))
+    T, free = readonly(T), readonly(np.zeros(len(T)))
 
     def run(lo: int, hi: int) -> tuple[Ints, Ints, int]:
         N, L, counts = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), np.zeros(len(T), np.int64)

@@ -75,7 +75,7 @@ class LocalPasses(Bookkeeping):
         self.row_weights, self._sums = readonly(weights), [None, None]
 
     def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
-        T = np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64)
+        T = readonly(np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64))
         cached = self._sums[axis]
         n, l = cached or self._buffers_for(axis)
         gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
@@ -157,9 +157,9 @@ class LocalPasses(Bookkeeping):
         labels, weights = self.labels[axis], self.own_weights(axis)
         if isinstance(rule, Nearest):
             prices = np.zeros(len(T)) if rule.prices is None else rule.prices
-            head = n, l, weights, T, rule.curvature, prices, self.uniform
+            head = n, l, weights, T, rule.curvature, readonly(prices), self.uniform
             return lambda lo, hi, *tables: assign.nearest(lo, hi, *head, labels, *tables)
-        draw = n, l, weights, T, rule.log_prior, rule.precision, *rule.key, self.first[axis]
+        draw = n, l, weights, T, readonly(rule.log_prior), rule.precision, *rule.key, self.first[axis]
         return lambda lo, hi, *tables: sample.blocked(lo, hi, *draw, labels, *tables)
 
     def _buffers_for(self, axis: int) -> SumPair:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.model.codes import times, whole_steps
+from accams.model.stencil import times, whole_steps
 
 Floats = NDArray[np.float64]
 ENTRY_BITS = 6.0  # approximate size of a quantised template entry

@@ -11,7 +11,7 @@ from accams.fitted import packing
 from accams.fitted.formats import from_format_1
 from accams.fitted.parts import Parts
 from accams.fitted.schema import OPTIONAL, SCHEMAS
-from accams.model import coding, container, file
+from accams.model import container, file, idcoding
 from accams.model.container import Tensors
 from accams.model.interactions import Interactions
 
@@ -92,7 +92,7 @@ def write_history(path: str | Path, rows: Index, cols: Index, interactions: Inte
     fields, tensors = packing.pack_interactions(interactions)
     header: dict[str, Any] = {"kind": HISTORY_KIND, "format": HISTORY_FORMAT, "shape": [len(rows), len(cols)], **fields}
     for name, index in (("row", rows), ("col", cols)):
-        header[name], ids = coding.pack_ids(index)
+        header[name], ids = idcoding.pack_ids(index)
         if ids is not None:
             tensors[f"ids/{name}"] = ids
     container.write_atomically(Path(path), container.to_bytes(header, tensors))
@@ -107,7 +107,7 @@ def read_history(path: str | Path, rows: Index, cols: Index) -> Interactions:
         pieces = {name: x for name, x in tensors.items() if not name.startswith("ids/")}
         own = packing.unpack_interactions(header, pieces, shape)
         users, items = (
-            coding.unpack_ids(header[name], tensors.get(f"ids/{name}"), size)
+            idcoding.unpack_ids(header[name], tensors.get(f"ids/{name}"), size)
             for name, size in zip(("row", "col"), shape, strict=True)
         )
     except DAMAGE as error:

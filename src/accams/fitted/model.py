@@ -173,7 +173,7 @@ class Model(FormerNames, PredictingParts):
             With `predict`, `recommend` and `explain` of its own; those of the model take it too.
         """
         if side is not None:
-            warn_deprecated("side in fold_in", "new='user' or new='item'")
+            warn_deprecated("side of fold_in", "new='user' or new='item'")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)
                 new = NOUNS[axis_of(side)]

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from accams.fitted.history import pack_history, unpack_history
 from accams.fitted.parts import FitInfo, Parts
 from accams.model import file, interactions, spread
-from accams.model.coding import decode_ints, encode_ints, pack_ids, unpack_ids
+from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
+from accams.model.idcoding import pack_ids, unpack_ids
 from accams.model.posterior import Posterior, pack_draws, unpack_draws
 from accams.model.stencils import StencilSum
 from accams.settings.encoding import decoded, encoded

@@ -4,7 +4,6 @@ Each stencil's labels have static frequencies of their own, stored with them. In
 bits, which is entropy-coded, and the bits below the leading one, which are close to random and stored as they are.
 """
 
-import json
 from collections.abc import Sequence
 from struct import Struct
 from typing import Any
@@ -12,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.ids import Index
-from accams.errors import InputError
-from accams.model.codes import label_type
+from accams.model.stencil import label_type
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -35,7 +32,6 @@ DIGITS = 24  # bits of a float32's mantissa
 WIDEST = 62  # bits of a stored integer, so that it fits into an int64
 LARGEST = 200  # absolute value of an exponent; those of float32, subnormal numbers included, are smaller
 RANGE = "its template entries are out of range"
-LEVEL = 19  # of the compression of ids: slow to write, quick to read
 CUT = "its labels or numbers are cut short or damaged"
 
 
@@ -255,49 +251,3 @@ def from_grids(mantissas: Bytes, exponents: Bytes, sizes: Sizes) -> NDArray[np.f
 def _trailing_zeros(integers: Ints) -> Ints:
     lowest = (integers & -integers).astype(np.float64)
     return np.where(integers == 0, 0, np.frexp(lowest)[1] - 1).astype(np.int64)
-
-
-def pack_ids(index: Index) -> tuple[str, NDArray[np.uint8] | None]:
-    """Return the kind of coding and the tensor that holds the ids."""
-    if index.is_positional:
-        return "positions", None
-    if index.ids.dtype.kind == "i":
-        return "integers", encode_ints(np.diff(index.ids.astype(np.int64), prepend=0))
-    import zstandard
-
-    ids = index.ids.tolist()
-    if any(isinstance(x, (tuple, list, dict)) for x in ids):
-        raise InputError("ids that are tuples or lists cannot be saved: use strings or integers as ids")
-    try:
-        text = json.dumps(ids, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        raise InputError("ids that are not valid Unicode cannot be saved: use other strings as ids") from None
-    except (TypeError, ValueError):
-        what = f"ids of type {', '.join(sorted({type(x).__name__ for x in ids}))}"
-        raise InputError(f"{what} cannot be saved: use strings or integers as ids") from None
-    return "json", np.frombuffer(zstandard.ZstdCompressor(LEVEL).compress(text), dtype=np.uint8)
-
-
-def unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
-    """Undo `pack_ids` for `size` ids."""
-    if kind == "positions":
-        return Index(None, size)
-    if tensor is None:
-        raise ValueError("its ids are missing")
-    if kind == "integers":
-        return Index(np.cumsum(decode_ints(tensor, size), dtype=np.int64))
-    if kind != "json":
-        raise ValueError(f"its ids are of an unknown kind {kind!r}")
-    import zstandard
-
-    data = tensor.tobytes()
-    try:
-        check_unfolding(zstandard.frame_content_size(data), tensor.nbytes)
-        ids = json.loads(zstandard.ZstdDecompressor().decompress(data))
-    except (zstandard.ZstdError, RecursionError) as error:
-        raise ValueError(f"its ids are damaged: {error}") from None
-    if not isinstance(ids, list) or any(isinstance(x, (list, dict)) for x in ids):
-        raise ValueError("its ids are not a list of numbers and text")
-    if len(ids) != size:
-        raise ValueError("its ids do not fit its labels")
-    return Index(np.fromiter(ids, dtype=object, count=size))

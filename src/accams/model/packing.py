@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from accams.errors import InputError, ModelFileError
 from accams.model import coding as coder
 from accams.model import container
-from accams.model.codes import Stencil, SumFields, label_type, times, whole_steps
 from accams.model.coding import Bytes, Ints, check_unfolding, decode_labels, unpack_bits
 from accams.model.container import Tensors
+from accams.model.stencil import Stencil, SumFields, label_type, times, whole_steps
 
 FORMAT = 1  # of a stencil sum alone
 KIND = "model"

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.model import container
-from accams.model.codes import Stencil, SumFields, whole_steps
 from accams.model.packing import contents
+from accams.model.stencil import Stencil, SumFields, whole_steps
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
-from accams.model.codes import Codes, Labels, Stencil, SumFields, label_type, position_pairs, times, whole_steps
+from accams.model.codes import Codes, position_pairs
 from accams.model.packing import save
 from accams.model.size import Size, model_bits, size_of
+from accams.model.stencil import Labels, Stencil, SumFields, label_type, times, whole_steps
 
 if TYPE_CHECKING:
     from accams.data.observations import Observations

@@ -30,7 +30,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(value: Any, depth: int = 0) -> Any:
-    """Undo `encoded`; raise ValueError for lists within lists within lists, which no parameter has."""
+    """Undo `encoded`; raise ValueError for lists nested deeper than those of any parameter."""
     if not isinstance(value, (dict, list)):
         return value
     if depth == DEEPEST:

@@ -38,6 +38,7 @@ class DeviceResidual:
         self.weights: Array | None = None  # of rows, if they have any
         self.pristine = True  # whether it still equals the data, so that other chains can copy it
         size = engine.staging_size
+        self.streamed = size > 0  # whether ratings stay on the host and are sent in chunks
         self._staging = [StagingBuffer(engine.device, size), StagingBuffer(engine.device, size)] if size else []
         self._resid = self._initial(like)
         self._sent: NDArray[np.int32] | None = None
@@ -181,7 +182,7 @@ class GraphCache:
     def __init__(self, stream: Stream, residual: DeviceResidual) -> None:
         self._stream, self._residual = stream, residual
         self._known: dict[Hashable, Graph | None] = {}  # None: seen once, not recorded
-        self._recordable = not residual._staging
+        self._recordable = not residual.streamed
 
     def clear(self) -> None:
         """Drop all recordings, before arrays that they use are replaced."""
