@@ -170,6 +170,7 @@ FAULTS = [  # an import that is added to a module, and whether it closes a circl
 ]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("module", "line", "circle"),
     [*FAULTS[:3], *(pytest.param(*each, marks=pytest.mark.full) for each in FAULTS[3:])],

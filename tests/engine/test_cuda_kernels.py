@@ -88,7 +88,7 @@ class Case:
         return n, l, layout.in_usual_order(resid, Threads(1))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.covering(2)
 @pytest.mark.parametrize("shifts", [0, 1, 2])
 @pytest.mark.parametrize("weighted", [False, True])

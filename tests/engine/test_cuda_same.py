@@ -34,6 +34,7 @@ def test_accams() -> None:
     assert_same(*(ACCAMS(2, 3, engine=engine, **chosen).fit(obs) for engine in ("cpu", "cuda")))
 
 
+@pytest.mark.full
 def test_a_complete_matrix() -> None:
     """Its rows are seeded by more groups of columns than a code with the labels of three stencils has room for."""
     X = np.random.default_rng(1).integers(0, 6, (14, 20)).astype(float)

@@ -167,6 +167,7 @@ def test_machines_with_too_little_memory(data: Observations, monkeypatch: pytest
         BayesianACCAMS(2, 2, engine="ray", n_shards=2, **SETTINGS | {"n_chains": 1}).fit(data)
 
 
+@pytest.mark.full
 def test_nothing_is_left_running() -> None:
     """Workers end with the fit."""
     for _ in range(50):

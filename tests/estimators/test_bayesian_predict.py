@@ -206,6 +206,7 @@ def test_r_hat_of_chains_that_are_stuck() -> None:
     assert "sigma" not in model.r_hat_  # it is held
 
 
+@pytest.mark.full
 def test_arviz(model: Any) -> None:
     arviz = pytest.importorskip("arviz")
     data = model.posterior_.to_arviz()

@@ -46,6 +46,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.some(16)
 @parametrize_with_checks([ACCAMS(n_stencils=2, n_clusters=2)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -281,7 +281,7 @@ def test_the_sampler_has_about_the_planted_noise(fitted):
     assert fitted[1].sigma_ == pytest.approx(SIGMA, rel=0.2)
 
 
-@pytest.mark.some(1)
+@pytest.mark.full
 @pytest.mark.parametrize("row_noise", [None, "auto"])
 def test_intervals_cover_with_more_stencils_than_planted(row_noise):
     """The noise level of the sampler is then further from the planted one, but intervals must not be."""

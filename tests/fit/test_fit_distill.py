@@ -43,6 +43,7 @@ def test_more_bytes_are_closer(shape):
     assert sizes[-1] > 0.9 * 2500
 
 
+@pytest.mark.full
 def test_better_than_a_quantised_svd():
     """Of a matrix without any clusters, at 4 bits a number; ours has 700 bytes more for its header."""
     matrix, rank = matrix_of((600, 500), rank=10), 6

@@ -51,6 +51,7 @@ def test_gather(weighted, n_shifts):
     check_gather(resid, weights if weighted else None, shifts[:n_shifts], labels, 3)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_shifts", [0, 1, 2])
 def test_gather_with_weights_of_partners(weighted, n_shifts):

@@ -97,6 +97,7 @@ def test_gather(weighted, n_shifts):
     check_gather(pattern([5, 0, 13, 1, 0, 20, 7], 20), weighted, n_shifts)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_shifts", [0, 1, 2])
 def test_gather_with_weights_of_partners(weighted, n_shifts):

@@ -64,7 +64,7 @@ def test_a_page(kind: str, tmp_path: Path) -> None:
     accams.report.page.write_page(facts, tmp_path / "r.html", kind, "")
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", MODELS)
 def test_figures(kind: str, tmp_path: Path) -> None:
     assert len(figures.save_all(gathered(kind), tmp_path / "figures", ("svg",))) >= 3

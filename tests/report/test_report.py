@@ -214,7 +214,7 @@ def test_a_model_of_one_stencil(tmp_path: Path, is_quick: bool) -> None:
     assert len(figures.save_all(report.gather(one), tmp_path / "figures", formats)) == 4 * len(formats)
 
 
-@pytest.mark.some(1)
+@pytest.mark.full
 def test_figures_are_written(facts: report.Facts, tmp_path: Path) -> None:
     written = figures.save_all(facts, tmp_path / "figures")
     names = {path.stem for path in written}
@@ -277,6 +277,8 @@ class TestCommand:
         )  # fmt: skip
         assert answer.exit_code == 0, answer.output
         assert "and 10 figures into" in answer.output
+        assert (tmp_path / "figures" / "stencils.png").read_bytes().startswith(b"\x89PNG")
+        assert ET.parse(tmp_path / "figures" / "size.svg").getroot().tag.endswith("svg")
         assert "Film 7" in (tmp_path / "r.html").read_text("utf-8")
 
     def test_it_is_named_after_the_model(self, saved: Path) -> None:

@@ -23,15 +23,15 @@ ONE = {"shapes": [(3, 3)], "alpha": [1.5], "beta": [2.5], "tau2": [2.0]}
 TWO = {"shapes": [(2, 2), (2, 2)], "alpha": [1.5, 3.0], "beta": [1.0, 2.5], "tau2": [3.0, 0.8]}
 WIDE = {"shapes": [(3, 1), (1, 3), (2, 2)], "alpha": [1.5, 1.0, 2.0], "beta": [1.0, 2.5, 1.5], "tau2": [3.0, 1.5, 0.8]}
 
-# Chains keep their length. The quick run has each pair on each engine at least once, with one stencil or two.
+# Chains keep their length. The quick run has each pair and each engine several times, with one stencil or two.
 full = partial(pytest.param, marks=pytest.mark.full)
 ONE_STENCIL = [
     ("complete", "dense", False, COLLAPSED),
     ("missing weighted", "cpu", True, BLOCKED),
     ("missing weighted", "cpu", True, CRP),
-    ("complete weighted", "dense", True, CRP),
-    ("graph", "graph", False, COLLAPSED),
     ("graph light weighted", "graph", False, BLOCKED),
+    full("complete weighted", "dense", True, CRP),
+    full("graph", "graph", False, COLLAPSED),
     full("complete", "dense", False, BLOCKED),
     full("complete", "dense", False, CRP),
     full("missing weighted", "cpu", True, COLLAPSED),

@@ -35,7 +35,7 @@ def test_variances_templates_labels_and_row_precisions(pair, settings):
     assert World(hyper_of(pair, settings, row_noise=6.0)).p_value(STEPS) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("pair", "engine"), [(BLOCKED, "dense"), full(CRP, "cpu")])
+@pytest.mark.parametrize(("pair", "engine"), [full(BLOCKED, "dense"), full(CRP, "cpu")])
 def test_continuous_effects(pair, engine):
     """With row noise, beside one stencil. Bonferroni over about 30 statistics: false-alarm rate 1e-4."""
     hyper = hyper_of(pair, ONE, row_noise=6.0, continuous=True)
@@ -61,7 +61,7 @@ class TauCountsEmptyBlocks(Chain):
         return float(random.standard_gamma(self.hyper.gamma[0] + self.state.templates[stencil].size / 2.0))
 
 
-@pytest.mark.parametrize(("wrong", "pair"), [full(SigmaWithoutHalves, CRP), (TauCountsEmptyBlocks, COLLAPSED)])
+@pytest.mark.parametrize(("wrong", "pair"), [full(SigmaWithoutHalves, CRP), full(TauCountsEmptyBlocks, COLLAPSED)])
 def test_it_has_teeth(wrong, pair):
     """Chains with a subtle error are detected."""
     assert World(hyper_of(pair, ONE), chain_class=wrong).p_value(STEPS) < FALSE_ALARM

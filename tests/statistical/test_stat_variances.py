@@ -53,7 +53,7 @@ def p_value(drawn, labels, grid, posteriors: list[Exact]) -> float:
     ("kind", "engine", "row_weights", "pair"),
     [
         ("missing weighted", "cpu", True, CRP),
-        ("complete", "dense", True, BLOCKED),
+        pytest.param("complete", "dense", True, BLOCKED, marks=pytest.mark.full),
         ("graph light weighted", "graph", False, BLOCKED),
     ],
 )
