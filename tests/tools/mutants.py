@@ -246,7 +246,8 @@ def failure(tree: Path, tests: tuple[str, ...], timeout: float) -> str | None:
     """Return the first of these quick tests that fails in a tree, or None."""
     quick = ["-m", "not full"] if '"full:' in (tree / "pyproject.toml").read_text() else []  # not in older trees
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *quick, *tests]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
+    path = [str(tree / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     try:
         done = subprocess.run(command, cwd=tree, env=environment, timeout=timeout, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
