@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from accams import Model, batch, report
-from accams.settings.renamed import renamed
+from accams.errors import renamed
 
 
 def test_a_former_name_warns_and_works() -> None:

@@ -13,13 +13,12 @@ from accams.data import store
 from accams.data.ids import Index
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
-from accams.errors import InputError
+from accams.errors import InputError, renamed
 from accams.fitted.files import joined, read_history
 from accams.fitted.loading import load
 from accams.fitted.model import Model
 from accams.model import container
 from accams.model.interactions import Interactions
-from accams.settings.renamed import renamed
 
 __all__ = ["predict_all", "recommend_all"]
 

@@ -1,7 +1,13 @@
 """Exceptions and warnings of accams. Their messages say what is wrong and what to do."""
 
+import functools
 import sys
 import warnings
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class AccamsError(Exception):
@@ -31,3 +37,19 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 def warn_deprecated(old: str, new: str) -> None:
     """Warn about a name that is to go."""
     warn(f"{old} is deprecated, to be removed in 0.3: use {new}", FutureWarning)
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function take keyword arguments by former names, such as ``renamed(seen="history")``."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> R:
+            for old in names.keys() & given.keys():
+                warn_deprecated(f"{old} of {function.__name__}", names[old])
+                given[names[old]] = given.pop(old)
+            return function(*args, **given)
+
+        return call
+
+    return decorate

@@ -145,6 +145,7 @@ def test_observed_zeros(tmp_path: Path) -> None:
 
 def test_doctor() -> None:
     done = runner.invoke(app, ["doctor"])
+    assert "kernels compile (numba's simulator" in " ".join(done.output.split())
     assert done.exit_code == 0, done.output
     assert "trial fit" in done.output
     assert "fine" in done.output

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from accams.engine import cuda
 from accams.engine.cuda import device
 from accams.engine.cuda.labels import label_bytes
 from accams.errors import InputError
@@ -73,3 +76,10 @@ def test_what_the_driver_refuses_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="the GPU's driver reports 700"):
         device._checked((700, None))
     assert device._checked((0, "found")) == ["found"]
+
+
+def test_a_name_that_numpy_has_removed_is_there_for_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(np, "row_stack", None, raising=False)
+    monkeypatch.delattr(np, "row_stack")
+    importlib.reload(cuda)
+    assert vars(np)["row_stack"] is np.vstack

@@ -32,6 +32,7 @@ def examine() -> bool:
         table.add_row(
             f"extra [{extra}]".replace("[", r"\["), version or f"not installed: pip install 'accams\\[{extra}]'"
         )
+    table.add_row("GPU", _gpu().replace("[", r"\["))
     table.add_row("data folder", os.environ.get("ACCAMS_DATA") or "none (set ACCAMS_DATA to use local archives)")
     if fine:
         fine = _trial(table)
@@ -57,6 +58,21 @@ def _trial(table: Table) -> bool:
     table.add_row("kernels", f"compiled or loaded in {perf_counter() - began:.1f} s, kept in {folder or 'memory only'}")
     table.add_row("trial fit", "fine" if right else "[red]wrong result[/]: please report this")
     return right
+
+
+def _gpu() -> str:
+    """Return whether kernels compile for a GPU of this machine, or what is missing."""
+    if importlib.util.find_spec("numba_cuda") is None:
+        return "not installed: pip install 'accams[cuda]'"
+    from accams.engine.cuda.device import find_device
+    from accams.errors import InputError
+
+    try:
+        found = find_device()
+    except InputError as error:
+        return str(error)
+    what = "numba's simulator" if found.simulated else f"{found.processors} multiprocessors"
+    return f"kernels compile ({what}, {found.memory / 1e9:.0f} GB free)"
 
 
 def _version(name: str) -> str | None:

@@ -13,6 +13,7 @@ from accams.data.inputs import pair_names
 from accams.data.observations import Observations
 from accams.errors import InputError, warn_deprecated
 from accams.fitted.distilling import activity
+from accams.fitted.former import FORMER
 from accams.fitted.model import Model
 from accams.fitted.parts import FitInfo, resolve_clip
 from accams.model.interactions import Interactions
@@ -24,11 +25,7 @@ from accams.use.evaluation import Evaluation
 P = ParamSpec("P")
 R = TypeVar("R")
 LARGEST = 1e30  # values that single precision can hold, with room for differences between them
-PARTS = {
-    "stencils_": "stencils", "posterior_": "posterior", "row_index_": "row_index", "col_index_": "col_index",
-    "value_range_": "value_range", "history_": "fit_history", "activity_": "activity", "seen_": "interactions",
-    "zero_weight_": "zero_weight", "quality_": "evaluation",
-}  # fmt: skip
+PARTS = {name: part for name, part in FORMER.items() if name.endswith("_")}  # not deprecated here
 
 
 def delegated(method: Callable[Concatenate[Model, P], R]) -> Callable[Concatenate[Any, P], R]:

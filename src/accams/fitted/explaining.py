@@ -7,7 +7,7 @@ import numpy as np
 
 from accams.errors import InputError
 from accams.fitted.parts import Parts
-from accams.fitted.sides import NOUNS, axis_of
+from accams.fitted.ranking import NOUNS, axis_of
 from accams.settings.kinds import Integer
 from accams.use.explain import Explanation, explain
 from accams.use.hierarchy import Node, Tree, telling

@@ -10,18 +10,17 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from accams import report as reporting
-from accams.errors import InputError, warn_deprecated
+from accams.errors import InputError, renamed, warn_deprecated
 from accams.fitted import explaining, files, folding, ranking, updating
 from accams.fitted.compressing import compressed
 from accams.fitted.distilling import chosen_weights, distilled
 from accams.fitted.folding import FoldedRow
 from accams.fitted.former import FormerNames
 from accams.fitted.predicting import PredictingParts
+from accams.fitted.ranking import NOUNS, axis_of
 from accams.fitted.refining import refine, towards
-from accams.fitted.sides import NOUNS, axis_of
 from accams.model.container import write_atomically
 from accams.model.stencils import StencilSum
-from accams.settings.renamed import renamed
 from accams.use.diagnostics import Diagnostics, diagnostics_of
 from accams.use.explain import Explanation
 from accams.use.hierarchy import Node

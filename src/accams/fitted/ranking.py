@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.data.inputs import ids_of_frame, is_frame, is_sparse, known_positions, observations_of, pairs_of, positions
-from accams.errors import InputError
+from accams.errors import InputError, warn_deprecated
 from accams.fitted.parts import Parts
-from accams.fitted.sides import NOUNS, axis_of
 from accams.model.interactions import Interactions
 from accams.settings.kinds import Words
 from accams.use.ids import as_ids, check_number, known
@@ -17,6 +16,9 @@ from accams.use.records import AVERAGE_ROW, Recommendation, Records, SimilarItem
 from accams.use.scoring import Catalogue, Positions
 from accams.use.similar import MEASURES
 
+SIDES = {"users": 0, "items": 1}
+FORMER = {"rows": "users", "cols": "items", "columns": "items"}
+NOUNS = ("user", "item")  # of rows and columns
 Seen = tuple[Interactions, Positions] | None  # items to leave out, and the rows of the users asked for
 
 
@@ -120,3 +122,12 @@ def similar(
     scores = np.mean([codes.predict(rows, nearest) for codes in catalogue.sums.codes], axis=0)
     columns = {NOUNS[axis]: index.ids[nearest], "score": scores}
     return Records(SimilarItem, columns) if axis else Records(SimilarUser, columns)
+
+
+def axis_of(side: str) -> int:
+    """Return 0 for users (rows), 1 for items (columns)."""
+    if isinstance(side, str) and side in FORMER:
+        warn_deprecated(f"side={side!r}", f"side={FORMER[side]!r}")
+        side = FORMER[side]
+    Words(*SIDES).check("side", side)
+    return SIDES[side]

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.errors import InputError
+from accams.errors import InputError, renamed
 from accams.model.codes import Codes
 from accams.model.posterior import Mixing
 from accams.model.size import factor_bits
 from accams.model.stencils import StencilSum
-from accams.settings.renamed import renamed
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.use.hierarchy import Node, centred_lines, grouped, telling

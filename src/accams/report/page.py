@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from accams import __version__
-from accams.errors import InputError
+from accams.errors import InputError, renamed
 from accams.model.container import write_atomically
 from accams.model.size import bytes_text
 from accams.report import plots
 from accams.report.facts import Facts, gather
 from accams.report.plots import Panel, Plot
-from accams.settings.renamed import renamed
 from accams.use.evaluation import Evaluation
 
 SETTLED = 1.05  # R-hat below which chains agree
