@@ -116,7 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 groups[item.parent, item.originalname].append(item)
         for group in groups.values():
             variants = [item for item in group if not item.get_closest_marker("full")]
-            kept = choose(variants, *group[0].get_closest_marker(marker).args)  # type: ignore[union-attr]
+            kept = choose(variants, *group[0].get_closest_marker(marker).args) if variants else set()  # type: ignore[union-attr]
             for place, item in enumerate(variants):
                 if place not in kept:
                     item.add_marker("full")
@@ -124,7 +124,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def some(tests: list[pytest.Function], number: int) -> set[int]:
     """Return the positions of `number` tests, evenly spaced; tests of other names begin at another place."""
-    first = crc32(tests[0].originalname.encode()) if tests else 0
+    first = crc32(tests[0].originalname.encode())
     return {(first + place * len(tests) // number) % len(tests) for place in range(number)}
 
 

@@ -49,6 +49,7 @@ def twin_collapsed(state, data, axis, rule, k=None):
 # -- labels --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(40)
 @cases
 @axes
 @pytest.mark.parametrize("cached", [False, True])
@@ -74,6 +75,7 @@ def test_blocked_leaves_empty_clusters_empty():
     assert_tables(tables, state, data, 0)
 
 
+@pytest.mark.some(40)
 @cases
 @axes
 @crps

@@ -161,6 +161,7 @@ def test_batches(data: Observations, tmp_path: Path) -> None:
     assert len(killed) == 2
 
 
+@pytest.mark.full
 def test_machines_with_too_little_memory(data: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accams.engine.ray.engine.memory_estimate", lambda *_, **__: 10**14)
     with pytest.raises(InputError, match=r"^the workers on .* need about 2e\+05 GB for this fit, but Ray has"):

@@ -20,6 +20,7 @@ TINY = placed(n_stencils=1, n_clusters=2, n_chains=1, n_sweeps=2, n_burn_in=0, t
 CONSTANT = "fits constant values, of which a sampler cannot learn the noise; fit says so"
 
 
+@pytest.mark.some(24)
 @parametrize_with_checks([BayesianACCAMS().set_params(**TINY)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)

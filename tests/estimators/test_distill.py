@@ -34,6 +34,7 @@ def difference(one, other) -> float:
     return float(np.sqrt(np.mean((one.predict(cells) - other.predict(cells)) ** 2)))
 
 
+@pytest.mark.some(1)
 def test_distilled(fitted, tmp_path):
     small = fitted.distill(4000)
     assert isinstance(small, StencilSum)
@@ -68,6 +69,7 @@ def test_without_ids(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict([[0, 0], [149, 79]]), small.stencils.predict([0, 149], [0, 79]))
 
 
+@pytest.mark.some(1)
 def test_activity_survives_a_file(fitted, tmp_path):
     fitted.save(tmp_path / "m")
     again = accams.load(tmp_path / "m")
@@ -143,6 +145,7 @@ def test_numbers_too_large_for_half_floats():
     assert fits_as_it_is(whole, size - 1) is None
 
 
+@pytest.mark.some(1)
 def test_a_small_model_becomes_smaller(fitted):
     """It still knows how active its rows and columns were, though its file does not."""
     small = fitted.compress(4000)

@@ -145,7 +145,7 @@ def test_a_model_that_forgot_is_used_like_any_other(whole: Model, less: Model) -
     assert less.fold_in({"item 03": 4.0}).predict(["item 04"]).shape == (1,)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_explanations_do_not_name_who_was_forgotten(less: Model) -> None:
     why = less.explain("user 22", "item 03")
     assert why.total() == why.prediction

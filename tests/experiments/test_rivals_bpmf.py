@@ -16,6 +16,7 @@ from rivals.bpmf import BPMF, draw_hyper, draw_precision, draw_side, wishart
 from rivals.factors import Prior, solve_side
 from rivals.ratings import Ratings
 
+pytestmark = pytest.mark.full  # `test_rivals_all` holds the essentials of every rival
 LEVEL, REPEATS, BETA0 = 1e-4, 1200, 4.0
 
 

@@ -9,6 +9,7 @@ from rivals_planted import error, planted
 from rivals import ALS, DFC
 from rivals.dfc import Product, columns_of, nystrom, projected, rows_of
 
+pytestmark = pytest.mark.full  # `test_rivals_all` holds the essentials of every rival
 BASE = ALS(rank=4, ridge=0.01, biases=False, centre=False, sweeps=60)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from rivals_planted import error, planted
 
 from rivals import ALS, LLORMA, Ratings
 from rivals.llorma import Smoothed, nearness
 
+pytestmark = pytest.mark.full  # `test_rivals_all` holds the essentials of every rival
 RAW = ALS(rank=1, ridge=0.01, biases=False, centre=False)
 
 

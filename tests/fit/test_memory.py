@@ -50,6 +50,7 @@ def test_continuous_ratings_and_the_estimate(random: np.random.Generator) -> Non
     assert 0.9 * estimate < peak_of_fit(obs) <= 1.05 * estimate
 
 
+@pytest.mark.full
 def test_weights_take_eight_more(random: np.random.Generator) -> None:
     n = SHAPE[0] * PER_ROW
     obs = observations(random.normal(size=n), random.random(n) + 0.1)

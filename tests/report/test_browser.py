@@ -13,7 +13,7 @@ from accams import report
 pytestmark = pytest.mark.skipif(browser() is None, reason="no Chromium or Chrome is installed")
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)], ids=["desk", "phone"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_empty_or_overlapping(kind: str, width: int, dark: bool, tmp_path: Path) -> None:

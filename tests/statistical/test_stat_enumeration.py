@@ -41,7 +41,7 @@ ONE_STENCIL = [
     full("graph light weighted", "graph", False, CRP),
 ]
 TWO_STENCILS = [
-    ("complete weighted", "cpu", True, COLLAPSED),
+    full("complete weighted", "cpu", True, COLLAPSED),
     ("missing weighted", "dense", True, BLOCKED),
     ("graph light", "graph", False, CRP),
     full("complete weighted", "cpu", True, BLOCKED),
