@@ -22,6 +22,12 @@ def test_a_former_name_warns_and_works() -> None:
     assert list(inspect.signature(function).parameters) == ["x", "new"]
 
 
+def test_code_without_a_module_is_warned_too() -> None:
+    """As templates and sandboxes run it."""
+    with pytest.warns(FutureWarning, match="Guest is deprecated"):
+        exec("import accams; accams.Guest", {})
+
+
 @pytest.mark.parametrize(
     ("function", "given"),
     [(Model.save, "seen"), (batch.recommend_all, "seen"), (batch.recommend_all, "told"), (batch.predict_all, "told"),

@@ -20,6 +20,7 @@ import accams
 from accams.data.splits import random_split
 from accams.fit.checkpoint import read
 from accams.fit.run import Run
+from accams.model import container
 
 PAIRS = [("u0", "film 0"), ("u1", "film 0"), ("u2", "film 3"), ("nobody", "film 1")]
 
@@ -266,6 +267,16 @@ def test_resume_refuses_what_the_checkpoint_decides(option: str, checkpoint: Pat
         f"{option.split()[0]} cannot be given with --resume, since the checkpoint decides: only --checkpoint, "
         "--checkpoint-every, --clip, --memory-limit, --seed, --shards, --sweeps, --threads and --tol can be given anew"
     )
+
+
+@pytest.mark.parametrize("wrong", [{"pair": [1]}, [[[[[[[[[[1]]]]]]]]]]], ids=["no tuple", "nested too deeply"])
+def test_resume_of_a_checkpoint_with_damaged_parameters(
+    wrong: Any, checkpoint: Path, noisy: Path, tmp_path: Path
+) -> None:
+    header, tensors = container.read(checkpoint, "checkpoint", 99)
+    header["about"]["parameters"]["n_clusters"] = wrong
+    (tmp_path / "run.ckpt").write_bytes(container.to_bytes(header, tensors))
+    assert "is not a checkpoint of accams, or it is damaged" in refusal("fit", noisy, "--resume", tmp_path / "run.ckpt")
 
 
 def test_resume_is_not_for_accams(checkpoint: Path, noisy: Path) -> None:

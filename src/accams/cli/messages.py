@@ -73,6 +73,7 @@ def show_warning(message: Warning | str, *_: object) -> None:
 
 
 def two_columns() -> Any:
+    """Return an empty table of names and values."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)
