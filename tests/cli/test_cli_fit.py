@@ -221,7 +221,7 @@ def test_several_options_of_the_other_model(fitted: list[Any]) -> None:
         ("--chains two", "--chains must be an integer of at least 1, not 'two'"),
         ("--chains 0", "--chains must be an integer of at least 1, not 0"),
         ("--sampler gibbs", "--sampler must be 'blocked' or 'collapsed'"),
-        ("--effects some", "--effects must be None or 'stencils' or 'continuous', not 'some'"),
+        ("--effects some", "--effects must be 'auto' or None or 'stencils' or 'continuous', not 'some'"),
         ("--init random", "--init must be 'accams' or 'prior', not 'random'"),
         ("--noise -1", "--noise must be 'auto' or 'calibrated' or 'sampled' or a number above 0, not -1.0"),
         ("--alpha 1,0", "--alpha must be a number above 0 or a list of those, not [1.0, 0.0]"),

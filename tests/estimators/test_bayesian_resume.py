@@ -197,7 +197,7 @@ def test_other_data(data: Any, path: Path) -> None:
         ({"n_clusters": (3, 4)}, "n_clusters="),
         ({"random_state": 1}, r"random_state=0 \(not 1\)"),
         ({"n_burn_in": 4}, r"schedule__n_burn_in=3 \(not 4\)"),
-        ({"effects": "continuous"}, r"priors__effects=None \(not 'continuous'\)"),
+        ({"effects": "continuous"}, r"priors__effects='auto' \(not 'continuous'\)"),
         ({"thin": 2}, "schedule__thin=1"),
         ({"early_stopping": True}, "early_stopping=False"),
     ],

@@ -108,7 +108,7 @@ class Spreading:
     def __init__(self, spread: float) -> None:
         self.spread = spread
 
-    def moments(self, i, j):
+    def moments_of_draws(self, i, j):
         assert i.dtype == j.dtype == np.int64
         return np.zeros(len(i)), np.full(len(i), self.spread)
 
@@ -120,7 +120,7 @@ def test_the_predictive_noise_of_the_whole_run():
     """If the final draws spread twice as much, the spread at the held-out cells counts twice."""
     random = np.random.default_rng(6)
     error, weight, spread = random.normal(size=300), random.gamma(9, 0.1, 300), random.gamma(2, 0.1, 300)
-    held_out = np.stack([error, weight, spread, np.arange(300), np.arange(300) % 7])
+    held_out = np.stack([error + 3.0, error, weight, spread, np.zeros(300), np.arange(300), np.arange(300) % 7])
     found = Calibration(1.0, 0.9, 1.0, held_out=held_out, spread=0.2)
     assert found.predictive_noise(Spreading(0.4)) == predictive_noise(error, 2 * spread, weight / 2)
     assert found.predictive_noise(Spreading(0.2)) > found.predictive_noise(Spreading(0.4))

@@ -84,7 +84,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         """
         priors = Priors(
             labels="crp", alpha=10.0, beta=10.0, eta=(2.0, 0.3), sigma_max=1.0, row_noise=None, tau="sampled",
-            gamma=(5.0, 0.3),
+            gamma=(5.0, 0.3), effects=None,
         )  # fmt: skip
         schedule = Schedule(sampler="collapsed", n_burn_in=30, n_sub=3)
         model = cls(30, 10, noise="sampled", n_chains=1, n_sweeps=130, priors=priors, schedule=schedule)
@@ -139,7 +139,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         self.calibration_ = fitted.calibration
         self._keep(
             X, y, observations, _reported(fitted), stencils=fitted.stencils, posterior=fitted.posterior,
-            fit_history=fitted.history, sigma=fitted.sigma or None,
+            fit_history=fitted.history, sigma=_fold_noise(fitted) or None,
         )  # fmt: skip
         self._keep_predicted(cells, fitted)
         self._warn(fitted)
@@ -169,9 +169,20 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         bound = (self.priors or Priors()).sigma_max
         if bound is not None and isinstance(self.noise, str) and fitted.sigma > 0.99 * bound:
             warn(f"the noise has stayed at its upper bound sigma_max={bound:g}: the data is noisier, raise sigma_max")
+        if not len(fitted.stencils):
+            warn(
+                "held-out observations are predicted as well by effects of rows and columns alone: the model has no "
+                "stencils (set n_stencils to have some)"
+            )
         if fitted.interrupted:
             draws, sweeps = len(fitted.posterior), len(fitted.history)
             warn(f"interrupted: the model is usable, with {draws} draws after {sweeps} sweeps")
+
+
+def _fold_noise(fitted: BayesianFit) -> float:
+    """Return the noise with which new rows are folded in: the sampler's, or where draws are blended, the predictive."""
+    effects = fitted.posterior.effects
+    return fitted.posterior.noise if effects is not None and effects.blended else fitted.sigma
 
 
 def _reported(fitted: BayesianFit) -> dict[str, Any]:

@@ -25,6 +25,7 @@ NOISE = 0.45  # share of it that the noise starts from
 ROW_NOISE = 30.0
 EFFECT_CLUSTERS = 20
 FALL_FASTER = 30  # stencils, from which on the variances of templates fall with the square of the index
+SPARSE = 30.0  # observations of the average row and column from which on stencils need no effects beside them
 PER_LABEL = 50  # observations of each label on average from which on choosing labels fits hardly any noise
 MAY_DIFFER = (
     "callbacks", "checkpoint", "clip", "n_sweeps", "n_threads", "verbose", "schedule__checkpoint_every",
@@ -130,7 +131,11 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
     )
     run = _run_plan(settings, schedule, observations.nnz, n)
     chains, threads, shards = settings.n_chains, settings.n_threads, schedule.n_shards
-    return FitPlan(hyper, run, sigma2, each, calibrated, chains, settings.engine, threads, n_shards=shards)
+    blended = calibrated and settings.n_stencils == "auto" and priors.effects == "auto" and schedule.backfit is None
+    blended = blended and per_line(observations) < SPARSE
+    return FitPlan(
+        hyper, run, sigma2, each, calibrated, blended, not blanks, chains, settings.engine, threads, n_shards=shards
+    )
 
 
 def _is_calibrated(settings: BayesianSettings, observations: Observations, n_stencils: int) -> bool:
@@ -213,10 +218,15 @@ def automatic_sizes(observations: Observations) -> tuple[int, tuple[int, int]]:
     (50, (7, 14))
     """
     n_rows, n_cols = (observations.shape[axis] - len(observations.empty(axis)) for axis in (0, 1))
-    tens = np.clip(round(observations.nnz / (n_rows + n_cols) / PER_TEN), *STENCILS)
+    tens = np.clip(round(per_line(observations) / PER_TEN), *STENCILS)
     ratio = (n_cols / n_rows) ** 0.25
     k_rows, k_cols = (max(round(CLUSTERS * x), FEWEST_CLUSTERS) for x in (ratio, 1.0 / ratio))
     return 10 * int(tens), (min(k_rows, MOST_CLUSTERS), min(k_cols, MOST_CLUSTERS))
+
+
+def per_line(observations: Observations) -> float:
+    """Return the observations per row and column that has any."""
+    return observations.nnz / sum(observations.shape[axis] - len(observations.empty(axis)) for axis in (0, 1))
 
 
 def _variance(observations: Observations) -> float:

@@ -1,4 +1,4 @@
-"""bACCAMS from observations to a posterior: calibrate the noise, then sample."""
+"""bACCAMS from observations to a posterior: calibrate the noise and the blend, then sample."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from accams.data.observations import Observations
 from accams.fit import checkpoint
+from accams.fit.additive import fit_additive
+from accams.fit.blend import Blend
 from accams.fit.calibrate import N_CHAINS, Calibration, calibrate, held_out_split
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
 from accams.fit.run import N_TRACED, Cells, Run, RunningValidation, RunPlan, Sweep, make_probes, run
 from accams.fit.running import FIRST_INTERVAL, Keeper, Running
-from accams.model.posterior import Posterior
+from accams.model.posterior import Draw, Posterior
 from accams.model.stencils import StencilSum
 
 Floats = NDArray[np.float64]
@@ -34,7 +36,9 @@ class FitPlan:
     run: RunPlan
     sigma2: float  # noise variance, or its initial value if it is sampled or calibrated
     tau2: float  # initial template variance, where it is sampled
-    calibrated: bool  # whether the noise is first calibrated on held-out observations
+    calibrated: bool  # whether the noise is first calibrated on held-out observations,
+    blended: bool = False  # and with it the weight of the stencils in a blend with the additive model,
+    additive: bool = True  # whose variances are used for rows and columns without observations
     n_chains: int = 4
     engine: str = "auto"
     n_threads: int | None = None
@@ -76,6 +80,10 @@ def fit(
     calibration, warm, end = None, list[Chain](), "done"
     if plan.calibrated and files.resume is None:
         calibration, warm, end = _calibrate(observations, plan, began, watch)
+    additive = fit_additive(observations) if plan.additive else None
+    if additive is not None and calibration is not None and calibration.weight == 0.0:
+        engine = warm[0].state.engine.name
+        return without_stencils(observations, Blend(0.0, additive), calibration, engine, asked)
     chains = _chains(observations, plan, plan.sigma2 if calibration is None else calibration.sigma2)
     try:
         if calibration is not None and plan.run.visits is None:
@@ -87,6 +95,9 @@ def fit(
         state = begin(chains, observations, plan, calibration, asked, validation, began)
         if files.resume is not None:
             calibration = checkpoint.restore(files.resume, state, *checkpoint.read(files.resume))
+
+        if additive is not None:
+            state.blend = Blend(1.0 if calibration is None else calibration.weight, additive)
 
         def after_sweep(state: Run, sweep: Sweep) -> bool:
             stop = watch is not None and watch(sweep)
@@ -120,15 +131,31 @@ def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> Ba
     sigma = float(np.sqrt(np.mean(traces["sigma"] ** 2))) if traces else float(np.sqrt(state.chains.chains[0].sigma2))
     probes = np.column_stack([state.probes.rows, state.probes.cols])[:N_TRACED]
     posterior = Posterior(obs.shape, tuple(draws), sigma, traces, probes)
+    if state.blend is not None:
+        posterior = state.blend.posterior(posterior)
     if calibration is not None:
         posterior = replace(posterior, noise=calibration.predictive_noise(posterior))
-    stencils = next(d for d in reversed(draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
+    stencils = next(d for d in reversed(posterior.draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
     asked = None
     if state.asked is not None:
         if not state.asked.blocks:
             state.asked.add(state.sweep, state.chains.predict_at(state.asked.rows, state.asked.cols))
         asked = state.asked.combined(burn_in)
+        if state.blend is not None:
+            i, j = state.asked.rows, state.asked.cols
+            asked = state.blend.mean(asked[0], i, j), state.blend.weight**2 * asked[1] + posterior.effect_spread(i, j)
     return BayesianFit(posterior, stencils, state.history, calibration, sigma, engine.name, interrupted, asked)
+
+
+def without_stencils(
+    observations: Observations, blend: Blend, calibration: Calibration, engine: str, asked: Cells | None
+) -> BayesianFit:
+    """Return the additive model as a posterior of a single draw without stencils."""
+    one = blend.without_stencils((observations.empty(0), observations.empty(1)))
+    posterior = Posterior(one.shape, (Draw.of(0, 0, one),), calibration.noise, effects=blend.effects)
+    predicted = None if asked is None else posterior.moments(*asked)
+    sigma = float(np.sqrt(calibration.sigma2))
+    return BayesianFit(posterior, one, [], calibration, sigma, engine, False, predicted)
 
 
 def _chains(observations: Observations, plan: FitPlan, sigma2: float, n_chains: int | None = None) -> Chains:
@@ -144,6 +171,7 @@ def _calibrate(
     """Calibrate the noise; return the result, the chains used, and how the calibration ended."""
     part, held_out = held_out_split(observations, plan.hyper.seed)
     engine = "auto" if plan.engine == "dense" else plan.engine  # a split has missing cells
+    additive = fit_additive(part) if plan.additive else None
     chains = _chains(part, replace(plan, engine=engine), plan.sigma2, max(N_CHAINS, plan.n_chains))
     bounds = LOWEST * plan.sigma2, plan.hyper.sigma_max**2
     last, stopped = plan.sigma2, False
@@ -155,7 +183,9 @@ def _calibrate(
         return stopped
 
     try:
-        calibration = calibrate(chains, held_out, plan.n_chains, bounds, after_sweep)
+        calibration = calibrate(
+            chains, held_out, plan.n_chains, bounds, after_sweep, additive=additive, blended=plan.blended
+        )
         return calibration, chains.chains, "stopped" if stopped else "done"
     except KeyboardInterrupt:
         return Calibration(last, float(np.sqrt(last)), last), chains.chains, "interrupted"

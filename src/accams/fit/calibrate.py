@@ -14,6 +14,11 @@ whose first term is the error of infinitely many chains. If the model is right t
 draws f_a, f_b have E (y - f_a)^2 = sigma^2 + 2 V and E (f_a - f_b)^2 = 2 V with V the posterior variance, and the
 difference is sigma^2. Unless the held-out observations rule the estimate out, the result is the geometric mean of both,
 because their errors have different causes.
+
+With an additive model (`accams.fit.additive`) whose predictions are g, the chains are blended with it, and f above is
+g + w (f - g). The error is quadratic in w, so each level has its best weight; the level is chosen by the error with it.
+The simplest that predicts as well is taken: the additive model alone (w = 0) if no level improves on it, the stencils
+alone (w = 1) if the blend does not improve on them.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +26,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from accams.data.observations import Observations
 from accams.data.splits import some_positions
+from accams.fit.additive import Additive
 from accams.fit.chains import Chains
 from accams.fit.keys import Purpose, generator
 from accams.model.posterior import Posterior
@@ -38,7 +44,11 @@ SWEEPS = (40, 30)  # sweeps of each stage, of which the last two thirds count
 MOST_SHIFTS = 6  # repetitions of the first stage while the best level is its lowest or highest
 DOUBT = 1.5  # standard errors by which a level must be worse than the best to be ruled out,
 MATTERS = 0.005  # and fraction of the error
-COVERED = 0.9  # coverage of prediction intervals by which the predictive noise is chosen
+WORTH = 3e-3  # fraction of the error by which a blend must improve on the additive model and on stencils alone,
+SHIFTED = 1e-3  # and a level on its neighbour, to try levels beyond it where there is an additive model
+COVERED = 0.9  # coverage of prediction intervals by which the predictive noise is chosen,
+ALL = (0.8, 0.95, 0.95)  # and those for values of a scale
+MOST_STEPS = 50  # of at most so many steps
 SHARE = 0.05  # fraction of the observations held out,
 FEWEST, MOST = 2_000, 500_000  # within these bounds, and never more than a fifth
 MOST_CELLS = 10_000  # held-out observations kept for the predictive noise
@@ -54,18 +64,20 @@ class Calibration:
     levels: Tried = field(default_factory=list)  # noise variances tried in each stage,
     errors: Tried = field(default_factory=list)  # and the expected squared error of each
     estimate: float = float("nan")  # direct estimate of the noise variance at the best level
-    # (5, n): error, weight and draw variance at held-out observations, and row and column of a reference cell each
+    # (7, n): value, error, weight, variance of draws and of effects at held-out observations, and row and column of a
+    # reference cell each
     held_out: Floats | None = field(default=None, repr=False, compare=False)
     spread: float = 0.0  # mean draw variance at the reference cells
+    weight: float = 1.0  # of the stencils in the blend with the additive model
 
     def predictive_noise(self, posterior: Posterior) -> float:
         """Return the predictive noise for these draws, which have spread further than those of the calibration."""
         if self.held_out is None or not self.spread > 0.0:
             return self.noise
-        error, weight, spread, rows, cols = self.held_out
+        value, error, weight, spread, effects, rows, cols = self.held_out
         i, j = rows.astype(np.int64), cols.astype(np.int64)
-        growth = float(posterior.moments(i, j)[1].mean()) / self.spread
-        return predictive_noise(error, growth * spread, weight / posterior.row_noise(i))
+        growth = float(posterior.moments_of_draws(i, j)[1].mean()) / self.spread
+        return _noise_of(value, error, growth * spread + effects, weight / posterior.row_noise(i), self.weight < 1.0)
 
 
 def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
@@ -85,8 +97,10 @@ class CalibrationSet:
     observations are fitted too, draws vary less there, so the growth of the draw variance is measured at those cells.
     """
 
-    def __init__(self, observations: Observations) -> None:
+    def __init__(self, observations: Observations, additive: Additive | None = None, blended: bool = False) -> None:
         self.rows, self.cols, self.values = observations.coo()
+        self.additive, self.blended = additive, blended and additive is not None
+        self.base = np.zeros(len(self.values)) if additive is None else additive.predict(self.rows, self.cols)
         weights, n = observations.weights, len(self.values)
         self.weights = np.ones(n) if weights is None else weights / weights.mean()
         self.some = np.unique(np.linspace(0, n - 1, min(n, MOST_CELLS)).astype(np.int64))
@@ -109,34 +123,62 @@ class CalibrationSet:
         draws = [f[level::levels, : len(self.values)] for level in range(levels)]
         self.estimates.append(np.array([noise_estimate(f, self.values, self.precision) for f in draws]))
 
-    def losses(self, levels: int, n_chains: int) -> Floats:
-        """Return the expected squared error of the mean of `n_chains` chains, an array (level, cell)."""
-        means = self.sums[:, : len(self.values)] / self.count
-        return self.weights * np.stack(
-            [ensemble_losses(means[level::levels], self.values, n_chains) for level in range(levels)]
-        )
+    def losses(self, levels: int, n_chains: int) -> tuple[Floats, Floats]:
+        """Return the expected squared error of the mean of `n_chains` chains (level, cell), and their weights."""
+        base = self.base if self.blended else 0.0
+        parts = self.sums[:, : len(self.values)] / self.count - base
+        rest, losses, weights = self.values - base, [], []
+        for level in range(levels):
+            means = parts[level::levels]
+            weight = 1.0 if not self.blended else blend_weight(means, rest, self.weights, n_chains)
+            losses.append(self.weights * ensemble_losses(weight * means, rest, n_chains))
+            weights.append(weight)
+        return np.stack(losses), np.array(weights)
 
-    def result(self, sigma2: float, levels: Tried, errors: Tried, estimate: float) -> Calibration:
+    def needs_no_blend(self, error: float, levels: int, n_chains: int) -> bool:
+        """Return whether the stencils alone do as well as the blend; if so, go on without a blend."""
+        self.blended = False
+        if self.losses(levels, n_chains)[0].mean(axis=1).min() < (1.0 + WORTH) * error:
+            return True
+        self.blended = True
+        return False
+
+    def improved_by(self, losses: Floats) -> bool:
+        """Return whether the best level is better than the additive model, by more than chance and enough to matter."""
+        base = self.weights * (self.values - self.base) ** 2
+        gain = base - losses[int(np.argmin(losses.mean(axis=1)))]
+        return bool(gain.mean() > max(WORTH * base.mean(), DOUBT * gain.std() / np.sqrt(len(gain))))
+
+    def result(self, sigma2: float, levels: Tried, errors: Tried, estimate: float, weight: float) -> Calibration:
         """Return the calibration with the predictive noise of the last stage."""
         n, mean = len(self.values), self.sums.mean(axis=0) / self.count
-        spread = np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
-        error = self.values - mean[:n]
-        noise = predictive_noise(error, spread[:n], self.precision)
-        kept = np.stack([*(x[self.some] for x in (error, self.weights, spread)), *self.near])
+        spread = weight**2 * np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
+        error, effects, precision = self.values - mean[:n], np.zeros(n), self.precision
+        if weight < 1.0:
+            error = self.values - self.base - weight * (mean[:n] - self.base)
+            precision = precision if weight else self.weights  # no stencils, no noise of rows
+        if self.additive is not None:
+            effects = self.additive.spread(self.rows, self.cols, weight)
+        noise = _noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
+        kept = np.stack([*(x[self.some] for x in (self.values, error, self.weights, spread, effects)), *self.near])
         square = float(np.average(error**2, weights=self.weights))
-        return Calibration(sigma2, noise, square, levels, errors, estimate, kept, float(spread[n:].mean()))
+        return Calibration(sigma2, noise, square, levels, errors, estimate, kept, float(spread[n:].mean()), weight)
 
 
 def calibrate(
     chains: Chains, held_out: Observations, n_chains: int, bounds: tuple[float, float],
     watch: Callable[[int, int, float], bool] | None = None, sweeps: Sequence[int] = SWEEPS,
+    additive: Additive | None = None, blended: bool = False,
 ) -> Calibration:  # fmt: skip
     """Run the chains on their part of the data and find the noise level that predicts the held-out part best.
+
+    `additive` is the additive model of the same part; if `blended`, also find the weight of the stencils in a blend
+    with it.
 
     `n_chains` is the number of chains averaged by the final model. `watch(sweep, n_sweeps, sigma2)` is called after
     each sweep and ends the calibration by returning True. sigma^2 stays within `bounds`.
     """
-    part, levels, errors = CalibrationSet(held_out), Tried(), Tried()
+    part, levels, errors = CalibrationSet(held_out, additive, blended), Tried(), Tried()
     sigma2, estimate, total = chains.chains[0].sigma2, float("nan"), sum(sweeps)
     done, shifts, stage, stopped = 0, 0, 0, False
 
@@ -150,12 +192,20 @@ def calibrate(
         stopped = _run_stage(chains, part, tried, sweeps[stage], report)
         if not part.count:
             break
-        losses = part.losses(LEVELS, n_chains)
+        losses, weights = part.losses(LEVELS, n_chains)
         levels.append(tried.tolist())
         errors.append(losses.mean(axis=1).tolist())
+        if part.blended:
+            if not part.improved_by(losses):
+                return part.result(sigma2, levels, errors, estimate, 0.0)
+            if stage == 0 and part.needs_no_blend(min(errors[-1]), LEVELS, n_chains):
+                losses, weights = part.losses(LEVELS, n_chains)
+                errors[-1] = losses.mean(axis=1).tolist()
         sigma2, at_edge = lowest_point(tried, losses.mean(axis=1))
         estimate = float(np.mean(part.estimates, axis=0)[_nearest(tried, sigma2)])
-        if stage == 0 and not at_edge and not tried[0] < estimate < tried[-1]:  # they disagree: try levels there too
+        if part.blended:
+            at_edge = at_edge and _leads_on(errors[-1])
+        elif stage == 0 and not at_edge and not tried[0] < estimate < tried[-1]:  # they disagree: try levels there too
             sigma2, at_edge = float(tried[0] if estimate < tried[0] else tried[-1]), True
         if at_edge and stage == 0 and shifts < MOST_SHIFTS and tried[0] > bounds[0]:
             shifts, total = shifts + 1, total + sweeps[0]
@@ -167,7 +217,8 @@ def calibrate(
         sigma2 = smooth_lowest_point(levels[-2:], errors[-2:])
     if estimate > 0.0 and not ruled_out(losses, _nearest(tried, estimate), _nearest(tried, sigma2)):
         sigma2 = float(np.sqrt(sigma2 * np.clip(estimate, np.min(levels), np.max(levels))))
-    return part.result(float(np.clip(sigma2, *bounds)), levels, errors, estimate)
+    weight = float(weights[_nearest(tried, sigma2)])
+    return part.result(float(np.clip(sigma2, *bounds)), levels, errors, estimate, weight)
 
 
 def _run_stage(chains: Chains, part: CalibrationSet, levels: Floats, n_sweeps: int, report: Callable[[], bool]) -> bool:
@@ -219,6 +270,23 @@ def ruled_out(losses: Floats, level: int, best: int) -> bool:
     return bool(worse.mean() > max(chance, MATTERS * losses[best].mean()))
 
 
+def _leads_on(errors: Sequence[float]) -> bool:
+    """Return whether the lowest error is at the edge and clearly below that of its neighbour."""
+    edge, neighbour = (errors[0], errors[1]) if errors[0] < errors[-1] else (errors[-1], errors[-2])
+    return neighbour - edge > SHIFTED * edge
+
+
+def blend_weight(means: Floats, rest: Floats, weights: Floats, n_chains: int) -> float:
+    """Return the weight from 0 to 1 with which the mean of `n_chains` chains explains the rest best.
+
+    `means` (chain, cell) and `rest` are relative to the additive model.
+    """
+    gain = float(np.mean(weights * rest * means.mean(axis=0)))
+    noise = means.var(axis=0, ddof=1) * (1.0 / n_chains - 1.0 / len(means))
+    size = float(np.mean(weights * (means.mean(axis=0) ** 2 + noise)))
+    return float(np.clip(gain / size, 0.0, 1.0)) if size > 0.0 else 0.0
+
+
 def ensemble_losses(means: Floats, values: Floats, n_chains: int) -> Floats:
     """Return the expected squared error of the mean of `n_chains` chains at each cell, given means (chain, cell)."""
     spread = means.var(axis=0, ddof=1)
@@ -235,6 +303,16 @@ def noise_estimate(f: Floats, values: Floats, precision: Floats) -> float:
     return float(error - 2.0 * np.mean(precision * f.var(axis=0, ddof=1)))
 
 
+def _noise_of(values: Floats, error: Floats, spread: Floats, precision: Floats, blended: bool) -> float:
+    """Return the predictive noise; where stencils are blended, values of a scale of few steps count as such."""
+    weighted = precision > 0.0
+    levels = np.unique(values[weighted]) if blended else values[:0]
+    if not 1 < len(levels) <= MOST_STEPS:
+        return predictive_noise(error, spread, precision)
+    values, error, spread, precision = (x[weighted] for x in (values, error, spread, precision))
+    return discrete_noise(values, values - error, spread, precision, levels)
+
+
 def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
     """Return the noise with which normal prediction intervals of probability `COVERED` contain that many errors."""
     reach = float(ndtri(0.5 + 0.5 * COVERED)) ** 2
@@ -246,7 +324,37 @@ def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
     def enough(noise2: float) -> bool:
         return bool(np.mean(error**2 <= reach * (spread + noise2 / precision)) >= COVERED)
 
-    low, high = 0.0, float(np.max(precision * error**2)) / reach + 1e-300  # `high` contains every error
+    return _least(enough, 0.0, float(np.max(precision * error**2)) / reach + 1e-300)  # which contains every error
+
+
+def discrete_noise(values: Floats, mean: Floats, spread: Floats, precision: Floats, levels: Floats) -> float:
+    """Return the noise with which as many values as they should lie within the intervals of 80 and 95 %.
+
+    A value of a scale of few steps stands for all between the middles to its neighbours. A step that lies partly within
+    an interval counts by the share of its probability that does (the randomised probability integral transform).
+    """
+    edges = np.concatenate([[-np.inf], (levels[1:] + levels[:-1]) / 2.0, [np.inf]])
+    at = np.searchsorted(levels, values)
+    below, above = edges[at] - mean, edges[at + 1] - mean
+
+    def enough(noise2: float) -> bool:
+        scale = np.sqrt(spread + noise2 / precision)
+        low, high = ndtr(below / scale), ndtr(above / scale)
+        mass = np.maximum(high - low, 1e-300)
+        inside = [np.clip(np.minimum(high, 0.5 + p / 2) - np.maximum(low, 0.5 - p / 2), 0.0, None) for p in ALL]
+        return float(np.mean(np.sum(inside, axis=0) / mass)) >= sum(ALL)
+
+    # With very much noise every step gets its share again: take the first noise that is enough, not any.
+    noise2 = 1e-4 * float(np.mean(precision * (values - mean) ** 2)) + 1e-300
+    for _ in range(200):
+        if enough(noise2):
+            break
+        noise2 *= 1.1
+    return _least(enough, 0.0, noise2)
+
+
+def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the root of the least variance that is enough, by bisection; `high` is enough."""
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
+from accams.fit.blend import Blend
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
 from accams.fit.keys import Purpose, generator
@@ -119,6 +120,7 @@ class Run:
     best: tuple[float, int] = (np.inf, 0)  # lowest validation error and its sweep
     began: float = field(default_factory=perf_counter)
     settled: bool = False
+    blend: Blend | None = None  # with the additive model
 
     def step(self) -> Sweep:
         plan, chains = self.plan, self.chains
@@ -199,7 +201,8 @@ class Run:
         if not earlier:
             return None
         self.past = [(sweep, old) for sweep, old in self.past if sweep > LOOK_BACK * self.sweep - CHECK_EVERY]
-        change = float(np.mean((mean - earlier[-1]) ** 2) / self.scale)
+        weight = 1.0 if self.blend is None else self.blend.weight
+        change = weight**2 * float(np.mean((mean - earlier[-1]) ** 2) / self.scale)
         self.settle(change)
         return change
 
@@ -213,11 +216,14 @@ class Run:
         assert self.validation is not None
         running = self.validation.running
         mean, _ = running.combined(self.plan.burn_in(self.sweep))
-        error = self.validation.rmse(mean)
+        error = self.validation.rmse(self._blended(mean, running))
         if error < self.best[0]:
             self.best = error, self.sweep
         draws = self.chains.predict_at(running.rows, running.cols)
-        return error, float(np.mean([self.validation.rmse(f) for f in draws]))
+        return error, float(np.mean([self.validation.rmse(self._blended(f, running)) for f in draws]))
+
+    def _blended(self, prediction: NDArray[np.float64], at: Running) -> NDArray[np.float64]:
+        return prediction if self.blend is None else self.blend.mean(prediction, at.rows, at.cols)
 
 
 def make_probes(observations: Observations, seed: int, size: int = N_PROBES) -> Running:

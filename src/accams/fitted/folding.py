@@ -47,9 +47,10 @@ class FoldedRow:
         if len(np.unique(positions)) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
-        return cls(
-            model, fold(model.sums, model.noise, begins, positions, values, blank=model.blank), positions, values
+        folded = fold(
+            model.sums, model.noise, begins, positions, values, blank=model.blank, effect_variance=model.effect_variance
         )
+        return cls(model, folded, positions, values)
 
     @property
     def items(self) -> NDArray[Any]:
@@ -89,13 +90,14 @@ class FoldedRow:
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
         profile = self.folded.in_units(model.sums)
-        if lower and model.posterior is None:  # the variance depends on the item: rank all of them, then cut
+        if lower and model.spread_by_item:  # the variance depends on the item: rank all of them, then cut
             best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0)
             mean, variance = self._moments(best[best >= 0])
             order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
             best = best[best >= 0][order][None]
         else:
-            best = catalogue.best_of(*profile, n, left_out, model.row_noise(np.array([-1])), lower)
+            noise = model.row_noise(np.array([-1])) + self._effect_variance
+            best = catalogue.best_of(*profile, n, left_out, noise, lower)
         _, rank, j = chosen(best)
         mean, variance = self._moments(j)
         names, rules = (np.full(len(j), text, object) for text in (self.name, ""))
@@ -123,8 +125,23 @@ class FoldedRow:
         mean, spread = self.folded.predict(self.model.sums, 0, columns)
         new = np.full(len(columns), -1, np.int64)
         if self.model.posterior is not None:
-            return mean, spread + self.model.row_noise(new)
+            return mean, spread + self.model.row_noise(new) + self._effect_spread(columns)
         return mean, spread if self.model.spread is None else self.model.spread.variance(new, columns)
+
+    @property
+    def _effect_variance(self) -> float:
+        """Variance of the effect of this row, given its values."""
+        posterior = self.model.posterior
+        if posterior is None or posterior.effects is None or not posterior.effects.blended:
+            return 0.0
+        return float(posterior.effects.variance_given(len(self.values), self.model.noise))
+
+    def _effect_spread(self, columns: Positions) -> Floats:
+        """Return the variance of the effects of this row and of these columns."""
+        posterior = self.model.posterior
+        if posterior is None or posterior.effects is None:
+            return np.zeros(len(columns))
+        return self._effect_variance + np.square(posterior.effects.stds[1][columns].astype(np.float64))
 
 
 def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: int) -> FoldedRow:

@@ -13,7 +13,7 @@ from accams.model import file, interactions, spread
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
 from accams.model.idcoding import pack_ids, unpack_ids
-from accams.model.posterior import Posterior, pack_draws, unpack_draws
+from accams.model.posterior import Effects, Posterior, pack_draws, unpack_draws
 from accams.model.stencils import StencilSum
 from accams.settings.encoding import decoded, encoded
 from accams.use.evaluation import Evaluation
@@ -127,6 +127,10 @@ def _unpack_ids(fields: dict[str, Any] | None, tensors: Tensors, shape: tuple[in
 def _pack_posterior(posterior: Posterior, coding: str, templates: str | float) -> Packed:
     fields, tensors = pack_draws(posterior.draws, coding, templates)
     traces = {f"trace.{name}": x for name, x in posterior.traces.items()}
+    if posterior.effects is not None:
+        fields["effect_priors"] = list(posterior.effects.priors)
+        effects = posterior.effects
+        tensors["effect_stds"] = np.concatenate([x if effects.blended else x[-1:] for x in effects.stds])
     return {"noise": posterior.noise, **fields}, {**tensors, "probes": posterior.probes, **traces}
 
 
@@ -135,9 +139,24 @@ def _unpack_posterior(fields: dict[str, Any], tensors: Tensors, one: StencilSum)
     if not kept:
         raise ValueError("it has no draws")
     traces = {name.removeprefix("trace."): x for name, x in tensors.items() if name.startswith("trace.")}
-    return Posterior(
-        one.shape, tuple(kept), float(fields["noise"]), traces, _checked_probes(tensors["probes"], one.shape)
-    )
+    effects = None
+    if "effect_priors" in fields:
+        effects = _unpack_effects(fields["effect_priors"], tensors["effect_stds"], one)
+    probes = _checked_probes(tensors["probes"], one.shape)
+    return Posterior(one.shape, tuple(kept), float(fields["noise"]), traces, probes, effects)
+
+
+def _unpack_effects(priors: list[float], stds: NDArray[Any], one: StencilSum) -> Effects:
+    """Undo what `_pack_posterior` does; without a blend, only rows and columns without data have a deviation."""
+    blended = priors[0] > 0.0
+    right = stds.dtype == np.float32 and stds.shape == (sum(one.shape) + 2 if blended else 2,)
+    if not right or not (np.isfinite(stds) & (stds >= 0)).all():
+        raise ValueError("the deviations of its effects cannot be")
+    rows, cols = np.split(stds, [one.shape[0] + 1 if blended else 1])
+    if not blended:
+        rows, cols = (np.append(np.zeros(size, np.float32), x) for size, x in zip(one.shape, (rows, cols), strict=True))
+        rows[one.unseen_rows], cols[one.unseen_cols] = rows[-1], cols[-1]
+    return Effects((rows, cols), (float(priors[0]), float(priors[1])))
 
 
 def _checked_probes(probes: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:

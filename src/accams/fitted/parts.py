@@ -190,7 +190,8 @@ class Parts:
         posterior = self.posterior
         if posterior is not None:
             draws = [Draw.of(d.chain, d.sweep, d.stencils(*self.unseen).transposed()) for d in posterior.draws]
-            posterior = Posterior(posterior.shape[::-1], tuple(draws), posterior.noise)
+            effects = None if posterior.effects is None else posterior.effects.transposed()
+            posterior = Posterior(posterior.shape[::-1], tuple(draws), posterior.noise, effects=effects)
         turned = replace(
             self,
             stencils=self.stencils.transposed(),
@@ -223,6 +224,12 @@ class Parts:
         """Whether the model knows how far observations are from its predictions."""
         return self.posterior is not None or self.spread is not None
 
+    @property
+    def spread_by_item(self) -> bool:
+        """Whether the predictive variance has more to it than draws and what depends on the row alone."""
+        effects = None if self.posterior is None else self.posterior.effects
+        return self.posterior is None or (effects is not None and bool(effects.stds[1][self.catalogue.columns].any()))
+
     def moments(self, i: Positions, j: Positions) -> tuple[Floats, Floats]:
         """Return the mean before clipping and the variance of an observation (0 where the model knows of none)."""
         if self.posterior is None:
@@ -231,11 +238,23 @@ class Parts:
         mean, spread = self.posterior.moments(i, j)
         return mean, spread + self.row_noise(i)
 
+    @property
+    def effect_variance(self) -> float | None:
+        """Variance of the effects of rows, where the model knows it."""
+        known = None if self.posterior is None else self.posterior.effects
+        return known.priors[0] if known is not None and known.blended else None
+
     def row_noise(self, i: Positions) -> Floats:
         """Return the noise variance of these rows, beside the variance of the draws."""
         if self.posterior is None:
             return np.zeros(len(i))
         return self.posterior.noise**2 * self.posterior.row_noise(i)
+
+    def row_variance(self, i: Positions) -> Floats:
+        """Return what these rows add to the variance of the draws: noise, and that of their effects."""
+        effects = None if self.posterior is None else self.posterior.effects
+        own = 0.0 if effects is None else np.square(effects.stds[0][i].astype(np.float64))
+        return np.asarray(self.row_noise(i) + own)
 
     def clipped(self, prediction: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return predictions within the range of the model."""

@@ -43,10 +43,10 @@ def best_items(
     lower = model.check_order(return_std, quantile)
     catalogue = catalogue_of(model, candidates)
     left_out = catalogue.places_of(rows, None) if seen is None else catalogue.places_of(seen[1], seen[0])
-    if lower and model.posterior is None:
+    if lower and model.spread_by_item:
         best = _best_by_quantile(model, catalogue, rows, n, left_out, lower)
     else:
-        best = catalogue.best(rows, n, left_out, model.row_noise(rows) if lower else None, lower)
+        best = catalogue.best(rows, n, left_out, model.row_variance(rows) if lower else None, lower)
     which, ranks, j = chosen(best)
     i = rows[which]
     mean, variance = model.moments(i, j)
@@ -66,7 +66,7 @@ def catalogue_of(model: Parts, candidates: Any) -> Catalogue:
 def _best_by_quantile(
     model: Parts, catalogue: Catalogue, rows: Positions, n: int, left_out: tuple[Positions, Positions], lower: float
 ) -> Positions:
-    """Rank by mean less `lower` standard deviations where the variance is that of a class: row by row, all items."""
+    """Rank by mean less `lower` standard deviations where the variance is not only that of draws: row by row."""
     columns, (starts, places) = catalogue.columns, left_out
     best = np.full((len(rows), min(n, len(columns))), -1, np.int64)
     for p, row in enumerate(rows.tolist()):
@@ -110,6 +110,8 @@ def similar(
     Words(*MEASURES).check("by", by)
     axis = axis_of(side)
     index = model.indices[axis]
+    if not len(model.stencils):
+        raise InputError(f"this model has no stencils: it knows of no {NOUNS[axis]}s that are more alike than others")
     check_number(n, len(index), f"{NOUNS[axis]}s")
     position = known(index, as_ids([which]), NOUNS[axis])
     catalogue = model.alike(axis, by)

@@ -1,5 +1,6 @@
 """Update a model: take in new observations of users without fitting again, or forget a user."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -52,12 +53,20 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
     begins = np.append(observations.row_starts[:-1][filled], observations.nnz)
     parts = begins, columns[observations.cols], observations.values
     one = Sums([model.stencils.codes], [None])
-    stencils = _sum_with(model.stencils, fold_labels(one, model.noise, *parts, blank=model.blank), places)
-    posterior = model.posterior
+    variance = model.effect_variance
+    folded = fold_labels(one, model.noise, *parts, blank=model.blank, effect_variance=variance)
+    stencils, posterior = _sum_with(model.stencils, folded, places), model.posterior
     if posterior is not None:
-        folded = fold_labels(model.sums, model.noise, *parts, seed_of(random_state), model.blank)
+        folded = fold_labels(model.sums, model.noise, *parts, seed_of(random_state), model.blank, variance)
         draws = [_draw_with(draw, folded, d, places) for d, draw in enumerate(posterior.draws)]
-        posterior = replace(posterior, shape=stencils.shape, draws=tuple(draws))
+        effects = posterior.effects
+        if effects is not None:
+            stds: Any = 0.0
+            if effects.blended:
+                draws = _with_shared_effects(draws)
+                stds = np.sqrt(effects.variance_given(np.diff(begins), model.noise))
+            effects = effects.put(places.rows, places.size, stds)
+        posterior = replace(posterior, shape=stencils.shape, draws=tuple(draws), effects=effects)
     seen, active = model.interactions, model.activity
     if active is not None:
         active = places.put(active[0], activity(np.diff(observations.row_starts)[filled])), active[1]
@@ -80,7 +89,10 @@ def forgotten(model: P, user: Any) -> P:
     if posterior is not None:
         unseen = model.stencils.unseen_rows, model.stencils.unseen_cols
         draws = tuple(_draw_without(draw, unseen, row) for draw in posterior.draws)
-        posterior = _without_probes(replace(posterior, shape=stencils.shape, draws=draws), row)
+        effects = None if posterior.effects is None else posterior.effects.without(row)
+        if effects is not None and effects.blended:
+            draws = tuple(_with_shared_effects(draws))
+        posterior = _without_probes(replace(posterior, shape=stencils.shape, draws=draws, effects=effects), row)
     known_activity, seen = model.activity, model.interactions
     return replace(
         model,
@@ -144,6 +156,14 @@ def _draw_with(draw: Draw, folded: Folded, d: int, places: Places) -> Draw:
     if shares is not None:
         shares = np.concatenate([places.put(shares[:-1], _certain(codes, labels, shares.shape[1])), shares[-1:]])
     return Draw(draw.chain, draw.sweep, replace(codes, rows=rows, row_effects=effects), shares, noise)
+
+
+def _with_shared_effects(draws: Sequence[Draw]) -> list[Draw]:
+    """Return draws with the mean of their effects of rows in one array, as those of a blend have."""
+    first = draws[0]
+    together = np.stack([draw.codes.row_effects for draw in draws])  # type: ignore[misc]
+    shared = replace(first, made=replace(first.codes, row_effects=together.mean(axis=0)))
+    return [draw.sharing_effects(shared) for draw in draws]
 
 
 def _draw_without(draw: Draw, unseen: tuple[Positions, Positions], row: int) -> Draw:

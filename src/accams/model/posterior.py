@@ -50,6 +50,11 @@ class Draw:
     def codes(self) -> Codes:
         return self.made.result() if isinstance(self.made, Future) else self.made
 
+    def sharing_effects(self, other: "Draw") -> Self:
+        """Return the draw with the effects of another one, which are equal, to keep them only once."""
+        codes, effects = self.codes, other.codes
+        return replace(self, made=replace(codes, row_effects=effects.row_effects, col_effects=effects.col_effects))
+
     def settled(self) -> Self:
         """Return the draw once its codes are computed."""
         return replace(self, made=self.codes)
@@ -74,6 +79,52 @@ class Draw:
     @property
     def nbytes(self) -> int:
         return self.codes.nbytes + sum(x.nbytes for x in (self.row_shares, self.row_noise) if x is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What is known of the effects of rows and columns that all draws share.
+
+    Attributes
+    ----------
+    stds : (array, array)
+        Posterior standard deviation of the effect of each row (column), and last that of a row (column) never seen: how
+        far it may be from its prediction.
+    priors : (float, float)
+        Variance of the effects of all rows (columns) in the draws, from which those of new ones are inferred; 0 where
+        the draws are not blended with any.
+    """
+
+    stds: tuple[NDArray[np.float32], NDArray[np.float32]]
+    priors: tuple[float, float]
+
+    @property
+    def blended(self) -> bool:
+        """Whether draws are blended with effects, which they share."""
+        return self.priors[0] > 0.0
+
+    def spread(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the variance that the effects give to these cells; -1 is an unknown row (column)."""
+        return np.square(self.stds[0][i].astype(np.float64)) + np.square(self.stds[1][j].astype(np.float64))
+
+    def variance_given(self, n: NDArray[np.int64] | int, noise: float) -> Any:
+        """Return the variance of the effect of a row with `n` observations of this noise."""
+        prior = float(self.stds[0][-1]) ** 2
+        return prior * noise**2 / (noise**2 + n * prior)
+
+    def put(self, rows: NDArray[np.int64], size: int, stds: Any) -> "Effects":
+        """Return the effects of `size` rows, with these deviations of `rows`."""
+        all_rows = np.full(size + 1, self.stds[0][-1])
+        all_rows[: len(self.stds[0]) - 1] = self.stds[0][:-1]
+        all_rows[rows] = stds
+        return Effects((all_rows, self.stds[1]), self.priors)
+
+    def without(self, row: int) -> "Effects":
+        """Return the effects without those of one row."""
+        return Effects((np.delete(self.stds[0], row), self.stds[1]), self.priors)
+
+    def transposed(self) -> "Effects":
+        return Effects(self.stds[::-1], self.priors[::-1])
 
 
 class Mixing(NamedTuple):
@@ -105,6 +156,8 @@ class Posterior:
         Quantities that do not depend on how clusters are numbered: "sigma", "tau", "log_joint", "occupied", "probes".
     probes : array (n, 2)
         The cells (row and column positions) that the traces follow.
+    effects : Effects or None
+        How far the effects of rows and columns may be from what the draws say (`accams.fit.blend`).
     """
 
     shape: tuple[int, int]
@@ -112,6 +165,7 @@ class Posterior:
     noise: float
     traces: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     probes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    effects: Effects | None = None
 
     def __len__(self) -> int:
         return len(self.draws)
@@ -124,7 +178,13 @@ class Posterior:
     @property
     def nbytes(self) -> int:
         """Bytes that the draws take in memory."""
-        return sum(draw.nbytes for draw in self.draws)
+        total, effects = 0, dict[int, int]()  # draws may share the arrays of effects
+        for draw in self.draws:
+            for x in (draw.codes.row_effects, draw.codes.col_effects):
+                if x is not None:
+                    total, effects[id(x)] = total - x.nbytes, x.nbytes
+            total += draw.nbytes
+        return total + sum(effects.values())
 
     def predict(
         self, rows: ArrayLike, cols: ArrayLike, *, return_std: bool = False, quantiles: Sequence[float] | None = None
@@ -191,6 +251,17 @@ class Posterior:
         return {name: float(np.nanmedian(x)) for name, x in values.items() if np.isfinite(x).any()}
 
     def moments(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and variance at these positions, without noise; -1 is an unknown row (column)."""
+        mean, variance = self.moments_of_draws(i, j)
+        return mean, variance + self.effect_spread(i, j)
+
+    def effect_spread(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the variance that effects of rows and columns give to these cells."""
+        return np.zeros(len(i)) if self.effects is None else self.effects.spread(i, j)
+
+    def moments_of_draws(
+        self, i: NDArray[np.int64], j: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean and variance over the draws at these positions; -1 is an unknown row (column)."""
         total, squares = np.zeros(len(i)), np.zeros(len(i))
         centre = self.draws[0].codes.offset
@@ -268,7 +339,8 @@ def pack_draws(
     for name in (*EFFECTS, *OTHERS):
         arrays = [getattr(x, name) for x in (sums if name in EFFECTS else draws)]
         if arrays and all(x is not None for x in arrays):
-            tensors[name] = np.concatenate([x.ravel() for x in arrays])
+            shared = name in EFFECTS and all(np.array_equal(x, arrays[0]) for x in arrays[1:])
+            tensors[name] = np.concatenate([x.ravel() for x in (arrays[:1] if shared else arrays)])
     return header, {f"draws.{name}": x for name, x in tensors.items()}
 
 
@@ -279,11 +351,14 @@ def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int
     tensors = {name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")}
     stencils = packing.unpack(header, tensors, shape)
     left = {name: tensors[name] for name in (*EFFECTS, *OTHERS) if name in tensors}
+    shared = {
+        name: left.pop(name) for name, size in zip(EFFECTS, shape, strict=True) if len(left.get(name, ())) == size
+    }
 
     def take(name: str, size: int) -> NDArray[Any] | None:
         """Return the next numbers of a tensor of which each draw has a part, if there is such a tensor."""
         if name not in left:
-            return None
+            return shared.get(name)
         if size > len(left[name]):
             raise ValueError(CUT)
         part, left[name] = left[name][:size], left[name][size:]
@@ -300,7 +375,8 @@ def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int
         width = sum(stencil.template.shape[0] + 1 for stencil in some)  # and the average row
         noise, shares = take("row_noise", shape[0]), take("row_shares", (shape[0] + 1) * width)
         shares = None if shares is None else shares.reshape(shape[0] + 1, width)
-        draws.append(Draw.of(chain, sweep, StencilSum(shape, offset, some, *unseen, *effects), shares, noise))
+        draw = Draw.of(chain, sweep, StencilSum(shape, offset, some, *unseen, *effects), shares, noise)
+        draws.append(draw if not (shared and draws) else draw.sharing_effects(draws[0]))
     if at != len(stencils) or any(map(len, left.values())):
         raise ValueError(CUT)
     return draws

@@ -82,10 +82,12 @@ class Priors(Settings):
         default=None,
     )
     effects: str | None = setting(
-        Words(None, "stencils", "continuous"),
-        "Row and column effects beside the stencils: as two stencils of shape 20 x 1 and 1 x 20, or as one "
-        "number per row and column with learned variance.",
-        default=None,
+        Words("auto", None, "stencils", "continuous"),
+        "Row and column effects beside the stencils. 'auto': where rows and columns have few observations and "
+        "`n_stencils` is 'auto', stencils are blended with shrunken effects, by a weight that is calibrated with the "
+        "noise, and left out if they add nothing. 'stencils': two stencils of shape 20 x 1 and 1 x 20. "
+        "'continuous': one number per row and column, sampled with its variance.",
+        default="auto",
     )
 
 
@@ -189,7 +191,8 @@ class BayesianSettings(Settings):
 
     n_stencils: int | str = setting(
         Either(AUTO, Integer(1)),
-        "Number of stencils. 'auto': from 10 to 50, ten for every 13 observations of the average row and column.",
+        "Number of stencils. 'auto': from 10 to 50, ten for every 13 observations of the average row and column, or "
+        "none where row and column effects predict as well.",
         default="auto",
         kw_only=False,
         flag="--stencils -s",

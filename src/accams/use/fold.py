@@ -38,12 +38,12 @@ class Folded:
 
 def fold(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
-    blank: float = 0.0,
+    blank: float = 0.0, effect_variance: float | None = None,
 ) -> Folded:  # fmt: skip
     """Fold in rows with the observations begins[u] .. begins[u + 1], at known columns.
 
     With a seed, labels are drawn by their probabilities; without, the most probable ones are taken. All other columns
-    are zeros of weight `blank`.
+    are zeros of weight `blank`. Without a variance of effects, that of the known rows is taken.
     """
     from accams.kernels.fold import fold_rows
 
@@ -53,7 +53,9 @@ def fold(
 
     def run(d: int, lo: int, hi: int) -> None:
         codes = sums.codes[d]
-        variance = 0.0 if codes.row_effects is None else _variance(codes.row_effects)
+        variance = 0.0
+        if codes.row_effects is not None:
+            variance = _variance(codes.row_effects) if effect_variance is None else effect_variance
         cross = sums.column_pairs(d) if blank > 0.0 else np.zeros((0, 0))
         col_effects = np.zeros(0, np.float32) if codes.col_effects is None else codes.col_effects
         fold_rows(
@@ -72,7 +74,7 @@ def fold(
 
 def fold_labels(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
-    blank: float = 0.0,
+    blank: float = 0.0, effect_variance: float | None = None,
 ) -> Folded:  # fmt: skip
     """Fold in many rows, in batches: like `fold`, but without profiles, and with labels of the narrowest type."""
     parts = list[Folded]()
@@ -80,7 +82,7 @@ def fold_labels(
         some = begins[lo : lo + ROWS_AT_ONCE + 1]
         entries = slice(int(some[0]), int(some[-1]))
         key = None if seed is None else seed + (number << 64)
-        part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank)
+        part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank, effect_variance)
         labels = [x.astype(codes.rows.dtype) for x, codes in zip(part.labels, sums.codes, strict=True)]
         parts.append(Folded(part.profiles[:, :0], part.constants, labels))
     together = [np.concatenate(x) for x in zip(*(part.labels for part in parts), strict=True)]

@@ -1,0 +1,222 @@
+"""The additive model: a mean and shrunken effects of rows and columns, with variances learned from the data.
+
+    y_ij = mean + a_i + b_j + noise,   a_i ~ N(alpha_0 + alpha_1 log n_i, tau_r^2),   noise ~ N(0, sigma^2 / v_ij)
+
+and b_j likewise, n_i being the number of observations of row i and v_ij the weight of an observation. It is what can be
+learned where rows or columns have few observations: stencils are blended with it (`accams.fit.blend`). The expected
+effect depends on the number of observations because what few people choose is rated differently from what many do; a
+row or column without observations is expected to be like those with the fewest. The slope alpha_1 has the prior
+N(0, tau_r^2), so that it stays near 0 where all rows have about as many.
+
+Variances are estimated by moments: deviations r from the expected values have E r_ij r_ij' = tau_r^2 for two columns of
+a row, E r_ij r_i'j = tau_c^2 for two rows of a column, and E r_ij^2 is the sum of all three variances. Unlike the usual
+likelihood iterations with rows and columns in turn, which take too little for tau where rows have two observations,
+this needs no joint posterior of all effects. Expected effects (generalised least squares) and effects (their
+conditional means) are then found by turns.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.observations import Observations
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+Piece = tuple[tuple[Positions, Positions], Floats, Floats | None]  # rows and columns, values, weights
+ROUNDS = 3  # estimates of the variances, each given the expected effects found with those before
+PASSES = 10  # over rows and columns in each round
+START = 0.1  # initial variance of effects, relative to that of the data
+SMALLEST = 1e-6  # lower bound of the variances, relative to that of the data
+FEWEST = 20  # rows that are needed to learn how effects depend on the number of observations
+BLOCK = (
+    1 << 16
+)  # entries in memory at a time, and as many more as there are rows and columns: sums are over all of them
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Effects of rows, or of columns.
+
+    Effects are relative to `new`, the expected effect of a row without observations, whose effect is therefore 0.
+    """
+
+    effects: Floats
+    variances: Floats  # posterior variance of each effect
+    variance: float  # prior variance: that of an effect of which nothing is known
+    new: float
+    seen: NDArray[np.bool_]
+
+    def spread(self, weight: float) -> Floats:
+        """Return how much the variance of each effect counts where stencils have this weight.
+
+        Stencils have their own spread, that of the draws; but a row without observations is the average row in all of
+        them, and all of its variance is missing there.
+        """
+        return np.where(self.seen, (1.0 - weight) * self.variances, self.variances)
+
+
+@dataclass(frozen=True)
+class Additive:
+    """A fitted additive model."""
+
+    offset: float  # prediction for an unknown row and column
+    rows: Axis
+    cols: Axis
+    noise: float  # variance of an observation of weight one
+
+    def predict(self, i: Positions, j: Positions) -> Floats:
+        """Predict the cells (i[p], j[p]) of known rows and columns."""
+        return np.asarray(self.offset + self.rows.effects[i] + self.cols.effects[j])
+
+    def spread(self, i: Positions, j: Positions, weight: float = 0.0) -> Floats:
+        """Return the variance of these predictions, as far as it counts where stencils have this weight."""
+        return self.rows.spread(weight)[i] + self.cols.spread(weight)[j]
+
+
+def fit_additive(observations: Observations) -> Additive:
+    """Fit the additive model to observations whose blanks are missing.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> rows, cols = random.normal(0, 1, 300), random.normal(0, 0.5, 200)
+    >>> i, j = random.integers(300, size=6000), random.integers(200, size=6000)
+    >>> values = 3 + rows[i] + cols[j] + random.normal(0, 1, 6000)
+    >>> model = fit_additive(Observations.from_coo(i, j, values, shape=(300, 200), duplicates="mean"))
+    >>> round(model.noise, 1), round(model.rows.variance, 1), round(model.cols.variance, 2)
+    (1.0, 1.0, 0.24)
+    """
+    mean, scale = observations.mean(), _variance(observations) or 1.0  # of constant data
+    sides = [_Side(observations, axis, scale) for axis in (0, 1)]
+    unit = observations.total_weight() / observations.nnz
+    noise = (1.0 - 2.0 * START) * scale * unit
+    for _ in range(ROUNDS):
+        for _ in range(PASSES):
+            for axis in (1, 0):
+                sides[axis].update(_residual_sums(observations, mean, sides, axis), noise)
+        left = _squared_error(observations, mean, sides)
+        left += sum(float(side.mass @ side.posterior_variances(noise)) for side in sides)
+        noise = max(left / observations.nnz, SMALLEST * scale * unit)
+        _set_variances(observations, mean, sides, scale)
+    rows, cols = (side.result(noise) for side in sides)
+    return Additive(mean + rows.new + cols.new, rows, cols, noise)
+
+
+class _Side:
+    """Effects of one axis while they are being fitted."""
+
+    def __init__(self, observations: Observations, axis: int, scale: float) -> None:
+        counts = observations.counts(axis)
+        self.seen, self.scale, self.variance = counts > 0, scale, START * scale
+        self.mass = _mass(observations, axis)
+        # relative to the fewest: what is expected of new ones is then the first coefficient
+        logs = np.log(np.maximum(counts / counts[self.seen].min(), 1.0))
+        varied = np.count_nonzero(self.seen) >= FEWEST and logs.max() > 0.0
+        self.terms = np.column_stack([np.ones(len(logs)), logs]) if varied else np.ones((len(logs), 1))
+        self.coefficients = np.zeros(self.terms.shape[1])
+        self.effects, self.expected = np.zeros((2, len(counts)))
+
+    def update(self, sums: Floats, noise: float) -> None:
+        """Update expected effects and effects, given sums of residuals without them.
+
+        The mean residual of a row, sums / mass, has the variance tau^2 + noise / mass around the expected effect.
+        """
+        mass, terms = self.mass[self.seen], self.terms[self.seen]
+        means = sums[self.seen] / mass
+        weights = 1.0 / (self.variance + noise / mass)
+        scaled = terms * weights[:, None]
+        prior = np.diag([0.0, 1.0 / self.variance][: terms.shape[1]])
+        self.coefficients = np.linalg.lstsq(scaled.T @ terms + prior, scaled.T @ means, rcond=None)[0]
+        self.expected = self.terms @ self.coefficients
+        self.effects = self.expected.copy()
+        self.effects[self.seen] += self.variance * weights * (means - self.expected[self.seen])
+
+    def posterior_variances(self, noise: float) -> Floats:
+        return self.variance * noise / (noise + self.mass * self.variance)
+
+    def result(self, noise: float) -> Axis:
+        new = float(self.coefficients[0])
+        effects = np.where(self.seen, self.effects - new, 0.0)
+        return Axis(effects, self.posterior_variances(noise), self.variance, new, self.seen)
+
+
+def _mass(observations: Observations, axis: int) -> Floats:
+    """Return the total weight of each row (axis 0) or column (axis 1)."""
+    if observations.stored_weights is None:
+        return observations.counts(axis).astype(np.float64)
+    total = np.zeros(observations.shape[axis])
+    for places, _, weights in _pieces(observations):
+        total += np.bincount(places[axis], weights=weights, minlength=len(total))
+    return np.maximum(total, 1e-300)
+
+
+def _residual_sums(observations: Observations, mean: float, sides: list[_Side], axis: int) -> Floats:
+    """Return weighted sums over the lines of an axis of what the mean and the effects of the other axis leave."""
+    sums = np.zeros(observations.shape[axis])
+    for places, values, weights in _pieces(observations):
+        rest = values - mean - sides[1 - axis].effects[places[1 - axis]]
+        rest = rest if weights is None else rest * weights
+        sums += np.bincount(places[axis], weights=rest, minlength=len(sums))
+    return sums
+
+
+def _set_variances(observations: Observations, mean: float, sides: list[_Side], scale: float) -> None:
+    """Set the variance of the effects of both axes by moments.
+
+    The mean product of two observations of a line estimates the variance of the effects of its axis; lines are weighted
+    by the inverse variance of that mean, about 2 (tau^2 + rest / n)^2. A line of one observation has no products: if
+    all are such, effects cannot be told from noise.
+    """
+    sums, squares, masses = ([np.zeros(size) for size in observations.shape] for _ in range(3))
+    total = 0.0
+    for places, values, given in _pieces(observations):
+        rest = values - mean - sides[0].expected[places[0]] - sides[1].expected[places[1]]
+        weights = np.ones(len(rest)) if given is None else given
+        total += float(weights * rest @ rest)
+        for axis, (lines, size) in enumerate(zip(places, observations.shape, strict=True)):
+            sums[axis] += np.bincount(lines, weights=weights * rest, minlength=size)
+            squares[axis] += np.bincount(lines, weights=np.square(weights * rest), minlength=size)
+            masses[axis] += np.bincount(lines, weights=np.square(weights), minlength=size)
+    variance, unit = total / observations.total_weight(), observations.total_weight() / observations.nnz
+    for side, sum_, square, mass in zip(sides, sums, squares, masses, strict=True):
+        number = np.where(side.seen, side.mass**2 - mass, 0.0)
+        several = number > 1e-9 * side.mass**2
+        precision = (side.variance + unit * (variance - side.variance) / side.mass[several]) ** -2.0
+        products = (sum_[several] ** 2 - square[several]) / number[several]
+        estimate = float(precision @ products / precision.sum()) if several.any() else 0.0
+        side.variance = float(np.clip(estimate, SMALLEST * scale, scale))
+
+
+def _squared_error(observations: Observations, mean: float, sides: list[_Side]) -> float:
+    error = 0.0
+    for (i, j), values, weights in _pieces(observations):
+        rest = values - mean - sides[0].effects[i] - sides[1].effects[j]
+        error += float(rest @ rest if weights is None else weights * rest @ rest)
+    return error
+
+
+def _variance(observations: Observations) -> float:
+    mean, total = observations.mean(), 0.0
+    for _, values, weights in _pieces(observations):
+        rest = values - mean
+        total += float(rest @ rest if weights is None else rest * weights @ rest)
+    return total / observations.total_weight()
+
+
+def _pieces(observations: Observations) -> Iterator[Piece]:
+    """Yield rows, columns, values and weights of the entries, some at a time."""
+    starts, step = observations.row_starts, BLOCK + sum(observations.shape)
+    for lo in range(0, observations.nnz, step):
+        hi = min(lo + step, observations.nnz)
+        first, last = np.searchsorted(starts, lo, side="right") - 1, np.searchsorted(starts, hi, side="left")
+        bounds = np.clip(starts[first : last + 1], lo, hi)
+        rows = np.repeat(np.arange(first, last, dtype=np.int64), np.diff(bounds))
+        weights = None
+        if observations.stored_weights is not None:
+            weights = observations.stored_weights[lo:hi].astype(np.float64) * observations.weight_step
+        values = observations.stored_values[lo:hi].astype(np.float64)
+        yield (rows, observations.cols[lo:hi].astype(np.int64)), values, weights
+        observations.release_pages()

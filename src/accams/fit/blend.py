@@ -1,0 +1,75 @@
+"""Blend the stencils with the additive model, by a weight that held-out observations decide.
+
+The prediction is (1 - w) times that of the additive model plus w times that of the stencils. With plenty of data w is
+1, and the stencils are alone; with little to learn it falls, and in the end the effects of rows and columns are all
+that is left (w = 0: no stencils). A blended draw is a stencil sum again: templates are multiplied by w, and effects by
+1 - w. The variance of the effects, which depends on how much is known of the row and the column, is part of the
+predictive spread; with w = 1, that of rows and columns without observations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.fit.additive import Additive
+from accams.model.posterior import Draw, Effects, Posterior
+from accams.model.stencils import StencilSum
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+Unseen = tuple[Positions, Positions]
+
+
+@dataclass(frozen=True)
+class Blend:
+    """The additive model, and the weight of the stencils that are blended with it."""
+
+    weight: float
+    additive: Additive
+
+    def mean(self, stencils: Floats, i: Positions, j: Positions) -> Floats:
+        """Return the blended prediction of cells, given that of the stencils."""
+        if self.weight == 1.0:
+            return stencils
+        return np.asarray((1.0 - self.weight) * self.additive.predict(i, j) + self.weight * stencils)
+
+    def draws(self, draws: Sequence[Draw]) -> tuple[Draw, ...]:
+        """Return blended draws, which share the arrays of effects."""
+        if self.weight == 1.0:
+            return tuple(draws)
+        rest = 1.0 - self.weight
+        rows, cols = (np.append(rest * x, 0.0).astype(np.float32) for x in self._effects)
+        made = []
+        for draw in draws:
+            codes, offset = draw.codes, rest * self.additive.offset + self.weight * draw.codes.offset
+            flat = (self.weight * codes.flat).astype(codes.flat.dtype)
+            made.append(
+                replace(draw, made=replace(codes, flat=flat, row_effects=rows, col_effects=cols, offset=offset))
+            )
+        return tuple(made)
+
+    def without_stencils(self, unseen: Unseen) -> StencilSum:
+        """Return the additive model as a sum without stencils."""
+        rows, cols = self._effects
+        return StencilSum(
+            (len(rows), len(cols)), self.additive.offset, (), *unseen, rows.astype(np.float32), cols.astype(np.float32)
+        )
+
+    def posterior(self, posterior: Posterior) -> Posterior:
+        """Return the posterior with blended draws and the variances of effects."""
+        return replace(posterior, draws=self.draws(posterior.draws), effects=self.effects)
+
+    @cached_property
+    def effects(self) -> Effects:
+        """Variances of the effects, as a posterior keeps them."""
+        axes = self.additive.rows, self.additive.cols
+        rows, cols = (np.sqrt(np.append(x.spread(self.weight), x.variance)).astype(np.float32) for x in axes)
+        scale = (1.0 - self.weight) ** 2
+        return Effects((rows, cols), (scale * axes[0].variance, scale * axes[1].variance))
+
+    @property
+    def _effects(self) -> tuple[Floats, Floats]:
+        return self.additive.rows.effects, self.additive.cols.effects
