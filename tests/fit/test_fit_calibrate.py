@@ -128,6 +128,14 @@ def test_the_predictive_noise_of_the_whole_run():
     assert replace(found, spread=0.0).predictive_noise(Spreading(0.4)) == 0.9
 
 
+def test_draws_that_are_needed():
+    """Half the variance, half as many; without a variance or an error there is nothing to go by."""
+    assert Calibration(1.0, 0.9, error=1.0, spread=0.2).draws_needed() == 500
+    assert Calibration(1.0, 0.9, error=2.0, spread=0.2).draws_needed() == 250
+    for error, spread in ((1.0, 0.0), (0.0, 0.1), (1e-300, 1.0)):
+        assert Calibration(1.0, 0.9, error=error, spread=spread).draws_needed() > 10**9
+
+
 @pytest.mark.parametrize("at", [0.7, 1.0, 1.5])
 def test_the_lowest_point_of_a_parabola(at):
     levels = np.array([0.5, 0.8, 1.28, 2.048])

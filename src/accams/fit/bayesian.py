@@ -25,6 +25,7 @@ from accams.model.stencils import StencilSum
 Floats = NDArray[np.float64]
 Watcher = Callable[[Sweep], bool]
 End = Literal["done", "stopped", "interrupted"]
+FEWEST_DRAWS = 4  # of each chain, however few would do
 LOWEST = 1e-8  # lower bound of the calibrated noise variance, relative to the initial one
 
 
@@ -116,7 +117,10 @@ def begin(
     chains: Chains, observations: Observations, plan: FitPlan, calibration: Calibration | None, asked: Cells | None,
     validation: RunningValidation | None, began: float,
 ) -> Run:  # fmt: skip
-    keeper = Keeper(plan.run.max_draws, plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
+    most = plan.run.max_draws
+    if calibration is not None:
+        most = min(most, max(calibration.draws_needed(), FEWEST_DRAWS * plan.n_chains))
+    keeper = Keeper(most, plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
     scale = plan.sigma2 if calibration is None else calibration.error
     probes = make_probes(observations, plan.hyper.seed)
     cells = None if asked is None else Running(*asked)

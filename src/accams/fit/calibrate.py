@@ -51,6 +51,8 @@ ALL = (0.8, 0.95, 0.95)  # and those for values of a scale
 MOST_STEPS = 50  # of at most so many steps
 SHARE = 0.05  # fraction of the observations held out,
 FEWEST, MOST = 2_000, 500_000  # within these bounds, and never more than a fifth
+ADDED = 4e-4  # share of the squared error that keeping few draws may add
+MANY = 1 << 30
 MOST_CELLS = 10_000  # held-out observations kept for the predictive noise
 
 
@@ -69,6 +71,11 @@ class Calibration:
     held_out: Floats | None = field(default=None, repr=False, compare=False)
     spread: float = 0.0  # mean draw variance at the reference cells
     weight: float = 1.0  # of the stencils in the blend with the additive model
+
+    def draws_needed(self) -> int:
+        """Return how many draws predict as well as all: the mean of n draws has an nth of their variance as error."""
+        allowed = ADDED * self.error
+        return int(np.ceil(self.spread / allowed)) if 0.0 < self.spread < MANY * allowed else MANY
 
     def predictive_noise(self, posterior: Posterior) -> float:
         """Return the predictive noise for these draws, which have spread further than those of the calibration."""

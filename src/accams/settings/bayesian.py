@@ -125,7 +125,11 @@ class Schedule(Settings):
         "Sweeps from one kept draw to the next. 'auto' keeps at most `max_draws`, evenly spaced.",
         default="auto",
     )
-    max_draws: int = setting(Integer(1), "Most draws kept, over all chains.", default=400)
+    max_draws: int = setting(
+        Integer(1),
+        "Most draws kept, over all chains; where the noise is calibrated, fewer if those predict as well.",
+        default=400,
+    )
     n_sub: int | Sequence[int] = setting(
         Several(Integer(1)),
         "Label updates per visit of a stencil; a list gives those of the first sweeps, its last number those "
