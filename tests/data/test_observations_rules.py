@@ -114,15 +114,23 @@ def test_duplicates(mode: Any, weighted: bool, entries: list[tuple[int, int, flo
         assert time == max(k for k, entry in enumerate(entries) if entry[:2] == pair)
 
 
-def test_duplicates_are_an_error_unless_told() -> None:
+def test_duplicates_are_averaged_with_a_word() -> None:
+    with pytest.warns(UserWarning, match=r"^1 of 3 observations repeat a row and column: repeated ones are averaged"):
+        assert Observations.from_coo([0, 2, 2], [0, 0, 0], [1, 3, 4]).values.tolist() == [1.0, 3.5]
+    with pytest.warns(UserWarning, match="1 of 3"):
+        weighted = Observations.from_coo([0, 2, 2], [0, 0, 0], [1, 3, 4], weights=[1.0, 1.0, 3.0])
+    assert weighted.values.tolist() == [1.0, 3.75]
+
+
+def test_duplicates_are_an_error_if_asked_for() -> None:
     with pytest.raises(InputError, match=r"row 2 and column 0 occur together more than once \(values 3 and 4; 1 dup"):
-        Observations.from_coo([0, 2, 2], [0, 0, 0], [1, 3, 4])
+        Observations.from_coo([0, 2, 2], [0, 0, 0], [1, 3, 4], duplicates="error")
     frame = pd.DataFrame({"user": ["ann", "ann"], "item": [7, 7], "rating": [1, 2]})
     with pytest.raises(
         InputError, match=r"row 'ann' and column 7 occur together .*; pass duplicates='mean', .* to Obs"
     ):
-        Observations.from_frame(frame)
-    with pytest.raises(InputError, match="duplicates must be 'error', 'mean', 'last' or 'sum', not 'first'"):
+        Observations.from_frame(frame, duplicates="error")
+    with pytest.raises(InputError, match="duplicates must be 'auto', 'error', 'mean', 'last' or 'sum', not 'first'"):
         Observations.from_coo([0], [0], [1], duplicates="first")  # type: ignore[arg-type]
 
 

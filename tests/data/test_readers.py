@@ -248,7 +248,9 @@ def test_duplicates_are_taken_in_the_order_of_the_file(tmp_path: Path) -> None:
     obs = read(tmp_path, text, duplicates="last")
     assert obs.values.tolist() == [max(k for k in range(50_000 - 7, 50_000) if k % 7 == r) for r in range(7)]
     assert read(tmp_path, text, duplicates="mean").nnz == 7
-    assert "row 'a' and column 'b0' occur together more than once" in complaint(write(tmp_path, text))
+    assert "row 'a' and column 'b0' occur together more than once" in complaint(
+        write(tmp_path, text), duplicates="error"
+    )
 
 
 def test_pairs_alone(tmp_path: Path) -> None:

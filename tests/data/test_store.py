@@ -93,7 +93,10 @@ def test_pairs_that_come_twice(duplicates: Any, tmp_path: Path) -> None:
     data = pd.concat([data, data.iloc[:50].assign(rating=9.0), data.iloc[:9].assign(rating=1.0)])
     data.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(InputError, match="occur together more than once"):
-        ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
+        ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, "error")
+    with pytest.warns(UserWarning, match=f"^59 of {len(data)} observations repeat a row and column"):
+        ingest([tmp_path / "a.csv"], tmp_path / "t", NAMES)
+    assert Observations.open(tmp_path / "t").nnz == len(data) - 59
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES, duplicates)
     assert_same_cells(
         Observations.open(tmp_path / "s"), Observations.from_file(tmp_path / "a.csv", duplicates=duplicates)
@@ -245,7 +248,7 @@ def test_bad_sources(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a store is made from text or Parquet files, not from a matrix"):
         ingest([tmp_path / "m.npy"], tmp_path / "s", NAMES)
     assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "m.npy"}
-    with pytest.raises(InputError, match="duplicates must be 'error', 'mean', 'last' or 'sum', not 'first'"):
+    with pytest.raises(InputError, match="duplicates must be 'auto', 'error', 'mean', 'last' or 'sum', not 'first'"):
         ingest([tmp_path / "bad.csv"], tmp_path / "s", NAMES, "first")
 
 

@@ -129,7 +129,6 @@ class InputTests:
             (sparse.csr_array(np.eye(3)), np.ones(3), "Sparse data was passed where pairs"),
             (I, VALUES, "Expected 2D array of pairs"),
             ([], [], "no observations"),
-            ([[0, 1], [0, 1]], [1, 2], r"more than once .* to Observations.from_frame"),
             ([[0, 1], [None, 1]], [1, 2], "row id is missing"),
             ([[{}, 1], [0, 1]], [1, 2], "ids must be numbers, text"),
             (np.ones((2, 2)) * 1j, [1, 2], "Complex data not supported"),

@@ -30,7 +30,7 @@ OTHERS: dict[str, Kind] = {
     "col": TEXT,
     "value": TEXT,
     "weight": TEXT,
-    "duplicates": Words("error", "mean", "last", "sum"),
+    "duplicates": Words("auto", "error", "mean", "last", "sum"),
     "zeros": Words("missing", "observed"),
     "zero_weight": Number(),
 }
@@ -55,7 +55,7 @@ def main_options(
     col: o.Col = None,
     value: o.Value = None,
     weight: o.Weight = None,
-    duplicates: o.Duplicates = "error",
+    duplicates: o.Duplicates = "auto",
     zeros: o.Zeros = "missing",
     zero_weight: o.ZeroWeight = 1.0,
     paper: o.Paper = False,

@@ -72,7 +72,7 @@ def ingest(
     col: o.Col = None,
     value: o.Value = None,
     weight: o.Weight = None,
-    duplicates: o.Duplicates = "error",
+    duplicates: o.Duplicates = "auto",
     zeros: o.Zeros = "missing",
     zero_weight: o.ZeroWeight = 1.0,
     memory: Annotated[str, option("--memory", "Most memory to use.", "SIZE")] = "2GiB",

@@ -117,7 +117,10 @@ Address = Annotated[
 # -- fit: the data -----------------------------------------------------------------------------------------------
 
 Weight = Annotated[str | None, option("--weight", "Column with weights of the observations.", "NAME", panel=DATA)]
-Duplicates = Annotated[str, option("--duplicates", "Duplicate pairs: error, mean, last or sum.", "NAME", panel=DATA)]
+Duplicates = Annotated[
+    str,
+    option("--duplicates", "Duplicate pairs: auto (mean, and say so), error, mean, last or sum.", "NAME", panel=DATA),
+]
 Zeros = Annotated[str, option("--zeros", "Blank cells: missing, or observed (as zeros).", "NAME", panel=DATA)]
 ZeroWeight = Annotated[float, option("--zero-weight", "Weight of a blank with --zeros observed.", "X", panel=DATA)]
 Test = Annotated[float, option("--test", "Share of entries held out; 0 fits all.", "X", panel=DATA)]

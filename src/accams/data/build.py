@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from accams.data.columns import Columns, as_table
 from accams.data.ids import Index, example
 from accams.data.weights import to_ticks, weight_step
-from accams.errors import InputError
+from accams.errors import InputError, warn
 from accams.threads import Range, Threads
 
 Fields = dict[str, Any]
@@ -56,6 +56,7 @@ def from_entries(
     i, j, x, w, t = without_duplicates(i, j, x, w, t, duplicates, row_index, col_index)
     if len(i) < entries:
         row_starts = _starts(i, m)
+        tell_of_duplicates(duplicates, entries - len(i), entries)
     blanks = None if len(j) == m * n else blanks  # without blanks they need no weight
     step = weight_step(x, w, blanks, m * n)
     return {
@@ -66,8 +67,8 @@ def from_entries(
 
 
 def check_duplicates(duplicates: str) -> None:
-    if duplicates not in ("error", "mean", "last", "sum"):
-        raise InputError(f"duplicates must be 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
+    if duplicates not in ("auto", "error", "mean", "last", "sum"):
+        raise InputError(f"duplicates must be 'auto', 'error', 'mean', 'last' or 'sum', not {duplicates!r}")
 
 
 def without_duplicates(
@@ -85,6 +86,15 @@ def without_duplicates(
             "pass duplicates='mean', 'last' or 'sum' to Observations.from_frame, from_file or from_coo"
         )
     return _merge(i, j, x, w, t, again, duplicates)
+
+
+def tell_of_duplicates(duplicates: str, n: int, entries: int) -> None:
+    """Say how many observations repeated a pair, unless the user has said what to do with those."""
+    if duplicates == "auto" and n:
+        warn(
+            f"{n:,} of {entries:,} observations repeat a row and column: repeated ones are averaged "
+            "(duplicates='mean' does so without a word, 'last' and 'sum' otherwise, 'error' refuses them)"
+        )
 
 
 def from_table(
@@ -299,7 +309,7 @@ def _merge(i: Any, j: Any, x: Any, w: Any, t: Any, again: NDArray[np.int64], dup
         return i[lasts], j[lasts], x[lasts], None if w is None else w[lasts], None if t is None else t[lasts]
     if w is None or duplicates == "sum":
         merged = np.add.reduceat(x, heads)
-        merged = merged / (lasts - heads + 1) if duplicates == "mean" else merged
+        merged = merged if duplicates == "sum" else merged / (lasts - heads + 1)
         weight = None if w is None else np.add.reduceat(w, heads) / (lasts - heads + 1)
     else:
         weight = np.add.reduceat(w, heads)

@@ -29,7 +29,7 @@ Progress = Callable[[str, float], None]  # called with the current step and the 
 
 
 def ingest(
-    sources: Sequence[Path], out: Path, names: dict[str, str | None], duplicates: str = "error",
+    sources: Sequence[Path], out: Path, names: dict[str, str | None], duplicates: str = "auto",
     blanks: float | None = None, *, memory: int = MEMORY, progress: Progress = lambda step, share: None,
 ) -> None:  # fmt: skip
     """Convert one table, or several parts of one, to a store in the folder `out`, which must not exist.
@@ -52,6 +52,7 @@ def ingest(
         builder.read([Path(file["path"]) for file in files], names)
         builder.sort()
         builder.write()
+    build.tell_of_duplicates(duplicates, builder.repeated, builder.entries)
     for scratch in ("work.duckdb", "work.duckdb.wal", "asked.json"):
         (folder / scratch).unlink(missing_ok=True)
     shutil.rmtree(folder / "scratch", ignore_errors=True)
@@ -153,6 +154,7 @@ class _StoreBuilder:
         self, con: Any, folder: Path, duplicates: str, blanks: float | None, block: int, progress: Progress
     ) -> None:
         self.con, self.folder, self.duplicates, self.blanks, self.block = con, folder, duplicates, blanks, block
+        self.repeated, self.entries = 0, 0  # entries that repeat a pair, of so many
         self.progress = progress
         con.execute("CREATE TABLE IF NOT EXISTS done (step VARCHAR)")
         con.execute('CREATE TABLE IF NOT EXISTS kinds ("row" VARCHAR, "col" VARCHAR, "time" VARCHAR)')
@@ -261,7 +263,9 @@ class _StoreBuilder:
         w, t = arrays.get("weight"), arrays.get("time")
         if w is not None:
             i, j, x, w, t = build.check_weights(i, j, x, w, t)
+        entries = len(i)
         i, j, x, w, t = build.without_duplicates(i, j, x, w, t, self.duplicates, row_index, col_index)
+        self.repeated, self.entries = self.repeated + entries - len(i), self.entries + entries
         named = zip(("i", "j", "value", "weight", "time"), (i, j, x, w, t), strict=True)
         return {name: array for name, array in named if array is not None}
 

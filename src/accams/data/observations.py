@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
     from scipy import sparse
 
-Duplicates = Literal["error", "mean", "last", "sum"]
+Duplicates = Literal["auto", "error", "mean", "last", "sum"]
 Zeros = Literal["missing", "observed"]
 
 
@@ -67,7 +67,7 @@ class Observations:
     @classmethod
     def from_coo(
         cls, rows: ArrayLike, cols: ArrayLike, values: ArrayLike, *, shape: tuple[int, int] | None = None,
-        weights: ArrayLike | None = None, times: ArrayLike | None = None, duplicates: Duplicates = "error",
+        weights: ArrayLike | None = None, times: ArrayLike | None = None, duplicates: Duplicates = "auto",
         zeros: Zeros = "missing", zero_weight: float = 1.0, row_index: Index | None = None,
         col_index: Index | None = None,
     ) -> Self:  # fmt: skip
@@ -83,8 +83,8 @@ class Observations:
             Nonnegative weight of each observation; observations of weight 0 are dropped.
         times : array-like, optional
             Time of each observation, for splits by time.
-        duplicates : {"error", "mean", "last", "sum"}
-            How to merge entries of the same row and column.
+        duplicates : {"auto", "error", "mean", "last", "sum"}
+            How to merge entries of the same row and column. "auto" is "mean", and says how many there are.
         zeros : {"missing", "observed"}
             Whether blanks are missing, or observed zeros of weight `zero_weight`.
         row_index, col_index : Index, optional
@@ -96,7 +96,7 @@ class Observations:
     @classmethod
     def from_frame(
         cls, frame: "IntoDataFrame", row: str | None = None, col: str | None = None, value: str | None = None, *,
-        weight: str | None = None, time: str | None = None, duplicates: Duplicates = "error",
+        weight: str | None = None, time: str | None = None, duplicates: Duplicates = "auto",
         zeros: Zeros = "missing", zero_weight: float = 1.0,
     ) -> Self:  # fmt: skip
         """Construct observations from a DataFrame with one observation per line.
@@ -172,7 +172,7 @@ class Observations:
     @classmethod
     def from_file(
         cls, path: str | Path, row: str | None = None, col: str | None = None, value: str | None = None, *,
-        weight: str | None = None, time: str | None = None, duplicates: Duplicates = "error",
+        weight: str | None = None, time: str | None = None, duplicates: Duplicates = "auto",
         zeros: Zeros = "missing", zero_weight: float = 1.0,
     ) -> Self:  # fmt: skip
         """Construct observations from a table (CSV, TSV, ``::``-separated, Parquet), a matrix (NPZ, NPY) or a store.
@@ -200,7 +200,7 @@ class Observations:
 
         if store.is_store(Path(path)):
             named = any(name is not None for name in (row, col, value, weight, time))
-            if named or (duplicates, zeros, zero_weight) != ("error", "missing", 1.0):
+            if named or (duplicates, zeros, zero_weight) != ("auto", "missing", 1.0):
                 raise InputError(f"{path} is a store, with fixed columns, duplicates and zeros: pass its path only")
             return cls.open(path)
         blanks = build.blank_weight(zeros, zero_weight)
