@@ -150,22 +150,38 @@ def test_more_chains_than_the_machine_has_memory_for() -> None:
 
 # -- data ----------------------------------------------------------------------------------------------------
 
-CONSTANT = "all values are 2.5: there is nothing to learn from constant data"
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.full((5, 4), 2.5),
+        np.where(np.eye(5) > 0, np.nan, 2.5),
+        np.array([[2.5]]),
+        np.array([[np.nan, 2.5]]),
+        np.array([[2.5, 2.5, 2.5]]),
+    ],
+    ids=["constant", "gaps", "1 x 1", "one cell", "one row"],
+)
+@pytest.mark.parametrize("noise", [0.8, "calibrated", "sampled"])
+def test_a_single_value_is_what_is_predicted(data: Any, noise: Any) -> None:
+    with pytest.warns(UserWarning, match=r"^all values are 2.5: that is what the model predicts"):
+        model = make(noise=noise).fit(data, predict_at=[[0, 0], [7, 0]])
+    mean, std = model.predict([[0, 0], [0, 7], [7, 0], [7, 7]], return_std=True)
+    assert mean.tolist() == [2.5] * 4
+    assert std.tolist() == [0.0] * 4
+    assert model.predicted_at_.tolist() == [2.5, 2.5]
+    assert (model.n_stencils_, model.n_sweeps_) == (0, 0)
+    assert model.fold_in({0: 2.5} if data.shape[1] == 1 or np.isfinite(data[0, 0]) else {1: 2.5}).predict([0]) == 2.5
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (np.full((5, 4), 2.5), CONSTANT),
-        (np.where(np.eye(5) > 0, np.nan, 2.5), CONSTANT),
-        (np.array([[2.5]]), CONSTANT),
-        (np.array([[np.nan, 2.5]]), CONSTANT),
-        (np.array([[2.5, 2.5, 2.5]]), CONSTANT),
         (np.full((3, 3), np.nan), "there are no observations: every cell is NaN"),
         (np.array([[1.0, np.inf]]), "the value at row position 0, column position 1 is inf: values must be finite"),
         (np.array([[1.0, -1e300]]), "too large for single precision: rescale them"),
     ],
-    ids=["constant", "gaps", "1 x 1", "one cell", "one row", "missing", "infinite", "huge"],
+    ids=["missing", "infinite", "huge"],
 )
 def test_data_without_anything_to_learn(data: Any, message: str) -> None:
     for noise in (0.8, "calibrated", "sampled"):
@@ -174,7 +190,7 @@ def test_data_without_anything_to_learn(data: Any, message: str) -> None:
 
 def test_weights_that_leave_a_constant() -> None:
     matrix = np.array([[1.0, 2.0, 2.0], [2.0, 2.0, 5.0]])
-    with pytest.raises(InputError, match="all values are 2: there is nothing to learn from constant data"):
+    with pytest.warns(UserWarning, match="all values are 2: that is what the model predicts"):
         make().fit(matrix, sample_weight=np.where(matrix == 2, 1.0, 0.0))
 
 

@@ -12,7 +12,7 @@ from accams.errors import warn
 from accams.estimators.base import StencilEstimator, check_magnitude, is_true
 from accams.estimators.memory import within_memory
 from accams.estimators.planning import check, checkpointing_of, parts_of, plan_of, seed_for
-from accams.fit.bayesian import BayesianFit, fit
+from accams.fit.bayesian import BayesianFit, fit, fit_constant
 from accams.fit.run import Cells, Sweep
 from accams.fitted.progress import ProgressBar
 from accams.settings.bayesian import MOVED, BayesianSettings, Priors, Schedule
@@ -124,6 +124,9 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         seed = seed_for(self, resume)
         observations = observations_of(X, y, sample_weight)
         check_magnitude(*observations.value_range)
+        if _is_constant(observations) and resume is None:
+            cells, asked = self._cells(predict_at, observations)
+            return self._take(X, y, observations, cells, fit_constant(observations, asked))
         plan = within_memory(self, observations, plan_of(self, observations, seed))
         cells, asked = self._cells(predict_at, observations)
         with ProgressBar(self.verbose, entries=observations.nnz) as bar:
@@ -136,6 +139,12 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
             training, validation = parts_of(self, observations, seed)
             saving = checkpointing_of(self, observations, resume, seed)
             fitted = fit(training, plan, asked, validation, watch, saving)
+        return self._take(X, y, observations, cells, fitted)
+
+    def _take(
+        self, X: Any, y: ArrayLike | None, observations: Observations, cells: Cells | None, fitted: BayesianFit
+    ) -> Self:
+        """Set the fitted attributes."""
         self.calibration_ = fitted.calibration
         self._keep(
             X, y, observations, _reported(fitted), stencils=fitted.stencils, posterior=fitted.posterior,
@@ -169,7 +178,9 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         bound = (self.priors or Priors()).sigma_max
         if bound is not None and isinstance(self.noise, str) and fitted.sigma > 0.99 * bound:
             warn(f"the noise has stayed at its upper bound sigma_max={bound:g}: the data is noisier, raise sigma_max")
-        if not len(fitted.stencils):
+        if not len(fitted.stencils) and fitted.calibration is None:
+            warn(f"all values are {fitted.stencils.offset:g}: that is what the model predicts, with no spread")
+        elif not len(fitted.stencils):
             warn(
                 "held-out observations are predicted as well by effects of rows and columns alone: the model has no "
                 "stencils (set n_stencils to have some)"
@@ -177,6 +188,12 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         if fitted.interrupted:
             draws, sweeps = len(fitted.posterior), len(fitted.history)
             warn(f"interrupted: the model is usable, with {draws} draws after {sweeps} sweeps")
+
+
+def _is_constant(observations: Observations) -> bool:
+    """Return whether there is one value only, and no blanks that are zeros."""
+    low, high = observations.value_range
+    return low == high and observations.blank_weight is None
 
 
 def _fold_noise(fitted: BayesianFit) -> float:

@@ -151,6 +151,14 @@ def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> Ba
     return BayesianFit(posterior, stencils, state.history, calibration, sigma, engine.name, interrupted, asked)
 
 
+def fit_constant(observations: Observations, asked: Cells | None = None) -> BayesianFit:
+    """Return a posterior of a single draw without stencils, for data that has one value only: without any spread."""
+    one = StencilSum(observations.shape, observations.mean(), (), observations.empty(0), observations.empty(1))
+    posterior = Posterior(one.shape, (Draw.of(0, 0, one),), 0.0)
+    predicted = None if asked is None else posterior.moments(*asked)
+    return BayesianFit(posterior, one, [], None, 0.0, "cpu", False, predicted)
+
+
 def without_stencils(
     observations: Observations, blend: Blend, calibration: Calibration, engine: str, asked: Cells | None
 ) -> BayesianFit:

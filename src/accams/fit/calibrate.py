@@ -51,6 +51,7 @@ ALL = (0.8, 0.95, 0.95)  # and those for values of a scale
 MOST_STEPS = 50  # of at most so many steps
 SHARE = 0.05  # fraction of the observations held out,
 FEWEST, MOST = 2_000, 500_000  # within these bounds, and never more than a fifth
+MOST_NOISE = 1.5  # times the error is the largest predictive noise on a scale
 ADDED = 4e-4  # share of the squared error that keeping few draws may add
 MANY = 1 << 30
 MOST_CELLS = 10_000  # held-out observations kept for the predictive noise
@@ -353,11 +354,10 @@ def discrete_noise(values: Floats, mean: Floats, spread: Floats, precision: Floa
 
     # With very much noise every step gets its share again: take the first noise that is enough, not any.
     noise2 = 1e-4 * float(np.mean(precision * (values - mean) ** 2)) + 1e-300
-    for _ in range(200):
-        if enough(noise2):
-            break
+    most = MOST_NOISE**2 * float(np.mean(precision * (values - mean) ** 2))
+    while noise2 < most and not enough(noise2):
         noise2 *= 1.1
-    return _least(enough, 0.0, noise2)
+    return _least(enough, 0.0, noise2) if noise2 < most else float(np.sqrt(most))
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
