@@ -11,13 +11,16 @@ from accams.data import build
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.grid import Grid
-from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
+from accams.engine.local import NONE, Assigner, Gatherer, LocalPasses, Shift
 from accams.engine.passes import Data
+from accams.engine.rules import Blocked
 from accams.engine.tables import Table
-from accams.kernels import sparse
+from accams.kernels import few, sparse
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range, Threads
+
+FEW = 2.0  # as many observations of the average row as clusters of the other axis, divided by this, are few
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,16 @@ class SparsePasses(LocalPasses):
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         shifts, weights = self._apply_pending(axis, leave=2), self.orders[axis].weights
         return self._summer(axis, self.resid[axis], weights, shifts, labels, n, l, self.own_weights(1 - axis))
+
+    def _drawer(self, axis: int, rule: Blocked, T: NDArray[np.float64]) -> Assigner | None:
+        order, labels = self.orders[axis], self.labels[axis]
+        if len(order.index) * FEW > T.shape[1] * (len(order.starts) - 1):
+            return None
+        shifts = packed(self._apply_pending(axis, leave=2), self.labels[1 - axis])
+        head = order.starts, order.index, self.resid[axis], order.weights, self.own_weights(1 - axis), *shifts
+        columns, prior = readonly(np.ascontiguousarray(T.T)), readonly(rule.log_prior)
+        rest = self.own_weights(axis), columns, prior, rule.precision, *rule.key, self.first[axis]
+        return lambda lo, hi, *tables: few.draw(lo, hi, *head, *rest, labels, *tables)
 
     def _pass_ranges(self, axis: int) -> list[Range]:
         return self.orders[axis].ranges

@@ -65,6 +65,9 @@ class GraphState(CpuState):
         if len(self.pending[1]) > MOST_WAITING:  # with equal weights, no pass along the columns applies them
             self._apply_pending(1)
 
+    def _drawer(self, *_: Any) -> None:
+        return None  # blanks count too, so that every row meets every cluster
+
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         engine, k = self.engine, n.shape[1]
         sizes = np.bincount(labels, minlength=k)

@@ -46,6 +46,13 @@ class LocalPasses(Bookkeeping):
         The caller runs it exactly once for each of `_pass_ranges(axis)`.
         """
 
+    def _drawer(self, axis: int, rule: Blocked, T: NDArray[np.float64]) -> Assigner | None:
+        """Return work that gathers sums and draws labels without keeping the sums, where that is faster, else None.
+
+        The caller runs it exactly once for each of `_pass_ranges(axis)`.
+        """
+        return None
+
     @abstractmethod
     def _pass_ranges(self, axis: int) -> list[Range]:
         """Return the ranges of a pass over the data along this axis."""
@@ -77,6 +84,12 @@ class LocalPasses(Bookkeeping):
     def relabel(self, axis: int, rule: Nearest | Blocked) -> Tables:
         T = readonly(np.ascontiguousarray(own_first(rule.T, axis), dtype=np.float64))
         cached = self._sums[axis]
+        draw = self._drawer(axis, rule, T) if cached is None and isinstance(rule, Blocked) else None
+        if draw is not None:
+            tables = self._tabulated(axis, T.shape, draw, self._pass_ranges(axis))
+            if tables.moved:
+                self._sums[1 - axis] = None
+            return tables
         n, l = cached or self._buffers_for(axis)
         gather = None if cached else self._gatherer(axis, self.labels[1 - axis], n, l)
         assign_labels = self._assigner(axis, rule, T, n, l)
