@@ -34,7 +34,6 @@ def fitted(request: pytest.FixtureRequest) -> tuple[float, BayesianACCAMS]:
         patch.setattr(calibrate, "SWEEPS", (9, 6))
         patch.setattr(calibrate, "blend_weight", lambda *_: weight)
         patch.setattr(calibrate.CalibrationSet, "improved_by", lambda *_: weight > 0.0)
-        patch.setattr(calibrate, "WORTH", 0.003 if weight == 1.0 else -1.0)
         model = BayesianACCAMS(n_clusters=3, n_chains=2, n_sweeps=12, random_state=0, verbose=False)
         if weight:
             model.fit(X, Y)

@@ -17,8 +17,7 @@ because their errors have different causes.
 
 With an additive model (`accams.fit.additive`) whose predictions are g, the chains are blended with it, and f above is
 g + w (f - g). The error is quadratic in w, so each level has its best weight; the level is chosen by the error with it.
-The simplest that predicts as well is taken: the additive model alone (w = 0) if no level improves on it, the stencils
-alone (w = 1) if the blend does not improve on them.
+If no level improves on the additive model, that alone is taken (w = 0).
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +43,7 @@ SWEEPS = (40, 30)  # sweeps of each stage, of which the last two thirds count
 MOST_SHIFTS = 6  # repetitions of the first stage while the best level is its lowest or highest
 DOUBT = 1.5  # standard errors by which a level must be worse than the best to be ruled out,
 MATTERS = 0.005  # and fraction of the error
-WORTH = 3e-3  # fraction of the error by which a blend must improve on the additive model and on stencils alone,
+WORTH = 3e-3  # fraction of the error by which a blend must improve on the additive model,
 SHIFTED = 1e-3  # and a level on its neighbour, to try levels beyond it where there is an additive model
 COVERED = 0.9  # coverage of prediction intervals by which the predictive noise is chosen,
 ALL = (0.8, 0.95, 0.95)  # and those for values of a scale
@@ -143,19 +142,11 @@ class CalibrationSet:
             weights.append(weight)
         return np.stack(losses), np.array(weights)
 
-    def needs_no_blend(self, error: float, levels: int, n_chains: int) -> bool:
-        """Return whether the stencils alone do as well as the blend; if so, go on without a blend."""
-        self.blended = False
-        if self.losses(levels, n_chains)[0].mean(axis=1).min() < (1.0 + WORTH) * error:
-            return True
-        self.blended = True
-        return False
-
     def improved_by(self, losses: Floats) -> bool:
-        """Return whether the best level is better than the additive model, by more than chance and enough to matter."""
+        """Return whether the best level is better than the additive model, by a standard error and enough to matter."""
         base = self.weights * (self.values - self.base) ** 2
         gain = base - losses[int(np.argmin(losses.mean(axis=1)))]
-        return bool(gain.mean() > max(WORTH * base.mean(), DOUBT * gain.std() / np.sqrt(len(gain))))
+        return bool(gain.mean() > max(WORTH * base.mean(), gain.std() / np.sqrt(len(gain))))
 
     def result(self, sigma2: float, levels: Tried, errors: Tried, estimate: float, weight: float) -> Calibration:
         """Return the calibration with the predictive noise of the last stage."""
@@ -203,12 +194,8 @@ def calibrate(
         losses, weights = part.losses(LEVELS, n_chains)
         levels.append(tried.tolist())
         errors.append(losses.mean(axis=1).tolist())
-        if part.blended:
-            if not part.improved_by(losses):
-                return part.result(sigma2, levels, errors, estimate, 0.0)
-            if stage == 0 and part.needs_no_blend(min(errors[-1]), LEVELS, n_chains):
-                losses, weights = part.losses(LEVELS, n_chains)
-                errors[-1] = losses.mean(axis=1).tolist()
+        if part.blended and not part.improved_by(losses):
+            return part.result(sigma2, levels, errors, estimate, 0.0)
         sigma2, at_edge = lowest_point(tried, losses.mean(axis=1))
         estimate = float(np.mean(part.estimates, axis=0)[_nearest(tried, sigma2)])
         if part.blended:
