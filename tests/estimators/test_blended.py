@@ -135,6 +135,7 @@ def test_every_other_use(fitted: tuple[float, BayesianACCAMS], tmp_path: Path) -
             use()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_new_rows_and_columns_are_covered(seed: int) -> None:
     """80 % intervals of new rows, new columns and both hold 70 to 90 %; without effects they held half as much."""
