@@ -128,6 +128,14 @@ def test_the_predictive_noise_of_the_whole_run():
     assert replace(found, spread=0.0).predictive_noise(Spreading(0.4)) == 0.9
 
 
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [([0.9, 1.0, 1.1, 1.2], True), ([1.2, 1.1, 1.0, 0.9], True), ([0.9999, 1.0, 1.1, 1.2], False), ([1.0] * 4, False)],
+)
+def test_levels_beyond_an_edge_must_promise_something(errors, expected):
+    assert module._leads_on(errors) == expected
+
+
 def test_draws_that_are_needed():
     """Half the variance, half as many; without a variance or an error there is nothing to go by."""
     assert Calibration(1.0, 0.9, error=1.0, spread=0.2).draws_needed() == 500

@@ -25,7 +25,7 @@ from accams.model import container
 from accams.model.container import Tensors
 from accams.model.posterior import pack_draws, unpack_draws
 
-FORMAT = 2
+FORMAT = 3
 KIND = "checkpoint"
 PIECE = 1 << 22  # observations hashed at a time
 TRACES = {"sigma", "tau", "log_joint", "occupied", "probes"}
