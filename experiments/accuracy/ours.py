@@ -25,7 +25,7 @@ from accams import BayesianACCAMS, __version__
 from accams.data.splits import permutation_test_positions
 from accams.threads import available_cores
 from common import table, use_local_data
-from export import SEEDS, SETS, lines
+from export import SEEDS, SETS, in_file_order, observations
 
 HERE = Path(__file__).resolve().parent
 RIVALS = {"svdpp": "SVD++", "svd": "SVD", "myfm": "myFM"}
@@ -39,7 +39,8 @@ COLUMNS = (
 
 def run(name: str, seed: int, setting: dict[str, Any], paper: bool) -> dict[str, Any]:
     """Fit one split and measure it."""
-    pairs, y = lines(name)
+    rows, cols, y = in_file_order(name, observations(name))[:3]
+    pairs = np.stack([rows, cols], axis=1)
     test = permutation_test_positions(len(y), 0.1, seed)
     train = np.setdiff1d(np.arange(len(y)), test)
     model = BayesianACCAMS.paper(**setting) if paper else BayesianACCAMS().set_params(**setting)

@@ -29,7 +29,9 @@ def test_it_is_small_and_predicts_the_same(small, posterior, noisy):
     assert np.sqrt(np.mean(difference**2)) < 0.3 * np.std(two.predict(observations))
 
 
-def test_other_commands_take_it(small, noisy, tmp_path):
+def test_other_commands_take_it(posterior, noisy, tmp_path):
+    small = tmp_path / "small.accams"
+    done_well("compress", posterior, "--max-bytes", "4k", "-o", small)
     shapes = sorted((T.shape for T in accams.load(small).stencils.templates), key=lambda k: (k[0] * k[1], k))
     assert len(set(shapes)) > 4
     ends = [f"{rows} x {cols}" for rows, cols in (shapes[0], shapes[-1])]

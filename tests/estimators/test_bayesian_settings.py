@@ -61,11 +61,12 @@ def complete(m: int, n: int) -> Observations:
     ("shape", "n_stencils", "n_clusters"),
     [
         ((20, 20), 10, (10, 10)),  # 10 observations per row and column
-        ((60, 60), 20, (10, 10)),  # 30
-        ((150, 150), 50, (10, 10)),  # 75
+        ((60, 60), 25, (10, 10)),  # 30
+        ((150, 150), 30, (10, 10)),  # 75
         ((160, 10), 10, (5, 10)),  # 20 column clusters, but there are 10 columns
         ((40, 640), 30, (20, 5)),
         ((3, 3000), 10, (3, 3)),
+        ((2000, 17), 25, (3, 17)),  # 17; labels of 25 stencils of 3 clusters have the bits of 12 of 10
     ],
 )
 def test_automatic_sizes(shape: tuple[int, int], n_stencils: int, n_clusters: tuple[int, int]) -> None:

@@ -31,11 +31,11 @@ MAY_DIFFER = (
     "callbacks", "checkpoint", "clip", "n_sweeps", "n_threads", "verbose", "schedule__checkpoint_every",
     "schedule__memory_limit", "schedule__n_shards", "schedule__tol",
 )  # fmt: skip
-STENCILS = (1, 5)  # tens of stencils: fewest and most, where the user does not say,
-PER_TEN = 13.0  # and how many observations a row or column must have on average for each ten of them
+STENCILS = (10, 30)  # fewest and most, where the user does not say,
+PER_STENCIL = 1.3  # and how many observations a row or column must have on average for each, if it has `CLUSTERS`
 CLUSTERS, FEWEST_CLUSTERS, MOST_CLUSTERS = 10, 3, 33  # of rows and columns: the geometric mean, and the bounds
 SWEEPS = (150, 500)  # most sweeps of a run that ends by itself: for large data and for small,
-WORK = 4e10  # in between as many as visit so many ratings, over all chains and at most so many stencils as above;
+WORK = 3.6e10  # in between as many as visit so many ratings, over all chains and at most so many stencils as above;
 PATIENT = 5000  # most sweeps with early stopping
 UNBOUNDED = 8  # clusters to begin with where there is no bound
 MOST_BAYES_CLUSTERS = 255
@@ -154,7 +154,7 @@ def _run_plan(settings: BayesianSettings, schedule: Schedule, nnz: int, n_stenci
     """Return how long to run and what to keep."""
     most = PATIENT
     if not settings.early_stopping:  # held-out observations decide otherwise
-        most = int(np.clip(WORK / (nnz * min(n_stencils, 10 * STENCILS[1]) * settings.n_chains), *SWEEPS))
+        most = int(np.clip(WORK / (nnz * min(n_stencils, STENCILS[1]) * settings.n_chains), *SWEEPS))
     plan = RunPlan(
         n_sweeps=None if isinstance(settings.n_sweeps, str) else int(settings.n_sweeps),
         most_sweeps=most,
@@ -209,19 +209,20 @@ def automatic_sizes(observations: Observations) -> tuple[int, tuple[int, int]]:
     """Return the number of stencils, and of their row and column clusters, for data of this size.
 
     The more observations a row or column has, the more stencils pay. Where columns are fewer than rows, each has more
-    observations and can be split into more clusters: their numbers are as the square roots of the observations.
+    observations and can be split into more clusters: their numbers are as the square roots of the observations. Labels
+    of few clusters carry few bits, so there are more stencils of them.
 
     Examples
     --------
     >>> i, j = np.divmod(np.arange(40_000), 100)
     >>> automatic_sizes(Observations.from_coo(i, j, 1.0 + (i + j) % 5))
-    (50, (7, 14))
+    (30, (7, 14))
     """
     n_rows, n_cols = (observations.shape[axis] - len(observations.empty(axis)) for axis in (0, 1))
-    tens = np.clip(round(per_line(observations) / PER_TEN), *STENCILS)
     ratio = (n_cols / n_rows) ** 0.25
     k_rows, k_cols = (max(round(CLUSTERS * x), FEWEST_CLUSTERS) for x in (ratio, 1.0 / ratio))
-    return 10 * int(tens), (min(k_rows, MOST_CLUSTERS), min(k_cols, MOST_CLUSTERS))
+    stencils = per_line(observations) / PER_STENCIL * np.log(CLUSTERS) / np.log(min(k_rows, k_cols))
+    return int(np.clip(5 * round(stencils / 5), *STENCILS)), (min(k_rows, MOST_CLUSTERS), min(k_cols, MOST_CLUSTERS))
 
 
 def per_line(observations: Observations) -> float:

@@ -39,12 +39,13 @@ Tried = list[list[float]]  # one list per stage
 LEVELS = 4  # noise levels of a stage
 N_CHAINS = 2 * LEVELS  # minimum: two chains per level
 SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels in each stage
-SWEEPS = (40, 30)  # sweeps of each stage, of which the last two thirds count
+SWEEPS = (25, 20)  # sweeps of each stage, of which the last two thirds count
+COOLING = 10  # sweeps at the beginning in which the noise of the chains falls to their levels
 MOST_SHIFTS = 6  # repetitions of the first stage while the best level is its lowest or highest
 DOUBT = 1.5  # standard errors by which a level must be worse than the best to be ruled out,
 MATTERS = 0.005  # and fraction of the error
 WORTH = 3e-3  # fraction of the error by which a blend must improve on the additive model,
-SHIFTED = 1e-3  # and a level on its neighbour, to try levels beyond it where there is an additive model
+SHIFTED = 1e-3  # and by which levels must have improved to try others beyond them
 COVERED = 0.9  # coverage of prediction intervals by which the predictive noise is chosen,
 ALL = (0.8, 0.95, 0.95)  # and those for values of a scale
 MOST_STEPS = 50  # of at most so many steps
@@ -188,7 +189,7 @@ def calibrate(
 
     while stage < len(sweeps) and not stopped:
         tried = np.clip(sigma2 * SPACINGS[stage] ** (np.arange(LEVELS) - (LEVELS - 1) / 2), *bounds)
-        stopped = _run_stage(chains, part, tried, sweeps[stage], report)
+        stopped = _run_stage(chains, part, tried, sweeps[stage], report, COOLING if not done else 0)
         if not part.count:
             break
         losses, weights = part.losses(LEVELS, n_chains)
@@ -198,10 +199,8 @@ def calibrate(
             return part.result(sigma2, levels, errors, estimate, 0.0)
         sigma2, at_edge = lowest_point(tried, losses.mean(axis=1))
         estimate = float(np.mean(part.estimates, axis=0)[_nearest(tried, sigma2)])
-        if part.blended:
-            at_edge = at_edge and _leads_on(errors[-1])
-        elif stage == 0 and not at_edge and not tried[0] < estimate < tried[-1]:  # they disagree: try levels there too
-            sigma2, at_edge = float(tried[0] if estimate < tried[0] else tried[-1]), True
+        if stage == 0:
+            sigma2, at_edge = _next_levels(sigma2, at_edge, estimate, levels, errors, part.blended)
         if at_edge and stage == 0 and shifts < MOST_SHIFTS and tried[0] > bounds[0]:
             shifts, total = shifts + 1, total + sweeps[0]
         else:
@@ -216,18 +215,45 @@ def calibrate(
     return part.result(float(np.clip(sigma2, *bounds)), levels, errors, estimate, weight)
 
 
-def _run_stage(chains: Chains, part: CalibrationSet, levels: Floats, n_sweeps: int, report: Callable[[], bool]) -> bool:
-    """Run the sweeps of one stage, chain c at level c modulo their number; return True if `report` stopped it."""
+def _run_stage(
+    chains: Chains, part: CalibrationSet, levels: Floats, n_sweeps: int, report: Callable[[], bool], cooling: int
+) -> bool:
+    """Run the sweeps of one stage, chain c at level c modulo their number; return True if `report` stopped it.
+
+    Each chain begins at the geometric mean of its level and the highest, and is at its level after `cooling` sweeps.
+    Without, low levels look too bad, since labels freeze before templates are right. From the highest level itself low
+    levels look too good, since labels have not yet had the time to fit noise.
+    """
     part.clear()
-    for c, chain in enumerate(chains.chains):
-        chain.sigma2, chain.normalise_rows = float(levels[c % len(levels)]), True
     for sweep in range(n_sweeps):
+        heat = 0.5 * max(1.0 - sweep / cooling, 0.0) if cooling else 0.0
+        present = levels * (levels[-1] / levels) ** heat
+        for c, chain in enumerate(chains.chains):
+            chain.sigma2, chain.normalise_rows = float(present[c % len(present)]), True
         chains.run_sweep()
         if sweep >= n_sweeps // 3:
             part.add(chains, len(levels))
         if report():
             return True
     return False
+
+
+def _next_levels(
+    sigma2: float, at_edge: bool, estimate: float, levels: Tried, errors: Tried, blended: bool
+) -> tuple[float, bool]:
+    """Return the level around which to go on after the first stage or a repetition of it, and whether to repeat it.
+
+    `sigma2` is the best level so far, `at_edge` whether it is the lowest or highest of its stage.
+    """
+    low, high = levels[-1][0], levels[-1][-1]
+    if len(errors) > 1 and min(errors[-1]) > (1.0 - SHIFTED) * min(errors[-2]):  # repeating it has not helped: go back
+        sigma2, at_edge = min(zip(errors[-1] + errors[-2], levels[-1] + levels[-2], strict=True))[1], False
+    if blended:
+        return sigma2, at_edge and _leads_on(errors[-1])
+    if estimate > high or (estimate < low and not at_edge):
+        # They disagree: try levels there too. Frozen labels predict alike at all levels that are far too low.
+        return (low if estimate < low else high), True
+    return sigma2, at_edge
 
 
 def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:

@@ -195,8 +195,8 @@ class BayesianSettings(Settings):
 
     n_stencils: int | str = setting(
         Either(AUTO, Integer(1)),
-        "Number of stencils. 'auto': from 10 to 50, ten for every 13 observations of the average row and column, or "
-        "none where row and column effects predict as well.",
+        "Number of stencils. 'auto': from 10 to 30, ten for every 13 observations of the average row and column (more "
+        "if they have fewer than ten clusters), or none where row and column effects predict as well.",
         default="auto",
         kw_only=False,
         flag="--stencils -s",
