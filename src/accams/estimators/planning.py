@@ -10,6 +10,7 @@ from accams.data.observations import Observations
 from accams.errors import InputError, warn
 from accams.estimators.base import stencil_shapes
 from accams.fit.bayesian import Checkpointing, FitPlan
+from accams.fit.calibrate import ALONE
 from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.early import validation_split
 from accams.fit.hyper import Hyperparameters
@@ -26,6 +27,7 @@ ROW_NOISE = 30.0
 EFFECT_CLUSTERS = 20
 FALL_FASTER = 30  # stencils, from which on the variances of templates fall with the square of the index
 SPARSE = 30.0  # observations of the average row and column from which on stencils need no effects beside them
+MOST_WEIGHT = 1.5  # largest factor of their interactions there
 PER_LABEL = 50  # observations of each label on average from which on choosing labels fits hardly any noise
 MAY_DIFFER = (
     "callbacks", "checkpoint", "clip", "n_sweeps", "n_threads", "verbose", "schedule__checkpoint_every",
@@ -35,7 +37,7 @@ STENCILS = (10, 30)  # fewest and most, where the user does not say,
 PER_STENCIL = 1.3  # and how many observations a row or column must have on average for each, if it has `CLUSTERS`
 CLUSTERS, FEWEST_CLUSTERS, MOST_CLUSTERS = 10, 3, 33  # of rows and columns: the geometric mean, and the bounds
 SWEEPS = (150, 500)  # most sweeps of a run that ends by itself: for large data and for small,
-WORK = 3.6e10  # in between as many as visit so many ratings, over all chains and at most so many stencils as above;
+WORK = 4e10  # in between as many as visit so many ratings, over all chains and at most so many stencils as above;
 PATIENT = 5000  # most sweeps with early stopping
 UNBOUNDED = 8  # clusters to begin with where there is no bound
 MOST_BAYES_CLUSTERS = 255
@@ -131,10 +133,12 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
     )
     run = _run_plan(settings, schedule, observations.nnz, n)
     chains, threads, shards = settings.n_chains, settings.n_threads, schedule.n_shards
-    blended = calibrated and settings.n_stencils == "auto" and priors.effects == "auto" and schedule.backfit is None
-    blended = blended and per_line(observations) < SPARSE
+    weights = ALONE
+    if calibrated and priors.effects == "auto" and schedule.backfit is None:
+        sparse = settings.n_stencils == "auto" and per_line(observations) < SPARSE
+        weights = (0.0, 1.0) if sparse else (1.0, MOST_WEIGHT)
     return FitPlan(
-        hyper, run, sigma2, each, calibrated, blended, not blanks, chains, settings.engine, threads, n_shards=shards
+        hyper, run, sigma2, each, calibrated, weights, not blanks, chains, settings.engine, threads, n_shards=shards
     )
 
 

@@ -13,7 +13,7 @@ from accams.data.observations import Observations
 from accams.fit import checkpoint
 from accams.fit.additive import fit_additive
 from accams.fit.blend import Blend
-from accams.fit.calibrate import N_CHAINS, Calibration, calibrate, held_out_split
+from accams.fit.calibrate import ALONE, N_CHAINS, Calibration, calibrate, held_out_split
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
@@ -38,8 +38,8 @@ class FitPlan:
     sigma2: float  # noise variance, or its initial value if it is sampled or calibrated
     tau2: float  # initial template variance, where it is sampled
     calibrated: bool  # whether the noise is first calibrated on held-out observations,
-    blended: bool = False  # and with it the weight of the stencils in a blend with the additive model,
-    additive: bool = True  # whose variances are used for rows and columns without observations
+    weights: tuple[float, float] = ALONE  # and with it the weight of the stencils beside the additive model, from .. to
+    additive: bool = True  # whether that is fitted; its variances are those of rows and columns without observations
     n_chains: int = 4
     engine: str = "auto"
     n_threads: int | None = None
@@ -120,7 +120,10 @@ def begin(
     most = plan.run.max_draws
     if calibration is not None:
         most = min(most, max(calibration.draws_needed(), FEWEST_DRAWS * plan.n_chains))
-    keeper = Keeper(most, plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
+    interval = plan.run.thin or FIRST_INTERVAL
+    if plan.run.thin is None and plan.run.n_sweeps is not None:  # a short run keeps all draws
+        interval = min(FIRST_INTERVAL, -(-plan.run.n_sweeps * plan.n_chains // most))
+    keeper = Keeper(most, interval, plan.run.thin is not None)
     scale = plan.sigma2 if calibration is None else calibration.error
     probes = make_probes(observations, plan.hyper.seed)
     cells = None if asked is None else Running(*asked)
@@ -196,7 +199,7 @@ def _calibrate(
 
     try:
         calibration = calibrate(
-            chains, held_out, plan.n_chains, bounds, after_sweep, additive=additive, blended=plan.blended
+            chains, held_out, plan.n_chains, bounds, after_sweep, additive=additive, weights=plan.weights
         )
         return calibration, chains.chains, "stopped" if stopped else "done"
     except KeyboardInterrupt:

@@ -1,10 +1,14 @@
 """Blend the stencils with the additive model, by a weight that held-out observations decide.
 
-The prediction is (1 - w) times that of the additive model plus w times that of the stencils. With plenty of data w is
-1, and the stencils are alone; with little to learn it falls, and in the end the effects of rows and columns are all
-that is left (w = 0: no stencils). A blended draw is a stencil sum again: templates are multiplied by w, and effects by
-1 - w. The variance of the effects, which depends on how much is known of the row and the column, is part of the
-predictive spread; with w = 1, that of rows and columns without observations.
+The prediction is (1 - w) times that of the additive model plus w times that of the stencils. With little to learn w is
+below 1, and in the end the effects of rows and columns are all that is left (w = 0: no stencils). A blended draw is a
+stencil sum again: templates are multiplied by w, and effects by 1 - w. The variance of the effects, which depends on
+how much is known of the row and the column, is part of the predictive spread; with w of 1 or more, that of rows and
+columns without observations.
+
+With plenty of data w is 1 or more: the mean over labels that vary from draw to draw lies too near to the effects. Then
+no effects are taken off, but the interactions of the templates are multiplied by w, which is nearly the same (the main
+effects of the stencils are those of the additive model) and leaves a sum of stencils alone.
 """
 
 from collections.abc import Sequence
@@ -40,6 +44,8 @@ class Blend:
         """Return blended draws, which share the arrays of effects."""
         if self.weight == 1.0:
             return tuple(draws)
+        if self.weight > 1.0:
+            return tuple(replace(draw, made=draw.codes.stretched(self.weight)) for draw in draws)
         rest = 1.0 - self.weight
         rows, cols = (np.append(rest * x, 0.0).astype(np.float32) for x in self._effects)
         made = []
@@ -65,9 +71,9 @@ class Blend:
     @cached_property
     def effects(self) -> Effects:
         """Variances of the effects, as a posterior keeps them."""
-        axes = self.additive.rows, self.additive.cols
-        rows, cols = (np.sqrt(np.append(x.spread(self.weight), x.variance)).astype(np.float32) for x in axes)
-        scale = (1.0 - self.weight) ** 2
+        axes, weight = (self.additive.rows, self.additive.cols), min(self.weight, 1.0)
+        rows, cols = (np.sqrt(np.append(x.spread(weight), x.variance)).astype(np.float32) for x in axes)
+        scale = (1.0 - weight) ** 2
         return Effects((rows, cols), (scale * axes[0].variance, scale * axes[1].variance))
 
     @property

@@ -16,8 +16,8 @@ difference is sigma^2. Unless the held-out observations rule the estimate out, t
 because their errors have different causes.
 
 With an additive model (`accams.fit.additive`) whose predictions are g, the chains are blended with it, and f above is
-g + w (f - g). The error is quadratic in w, so each level has its best weight; the level is chosen by the error with it.
-If no level improves on the additive model, that alone is taken (w = 0).
+g + w (f - g). The error is quadratic in w, so each level has its best weight. Where w may be below 1, the level is
+chosen by the error with it, and if no level improves on the additive model, that alone is taken (w = 0).
 """
 
 from collections.abc import Callable, Sequence
@@ -54,6 +54,7 @@ FEWEST, MOST = 2_000, 500_000  # within these bounds, and never more than a fift
 MOST_NOISE = 1.5  # times the error is the largest predictive noise on a scale
 ADDED = 4e-4  # share of the squared error that keeping few draws may add
 MANY = 1 << 30
+ALONE = 1.0, 1.0  # weight of stencils that are not blended
 MOST_CELLS = 10_000  # held-out observations kept for the predictive noise
 
 
@@ -105,9 +106,12 @@ class CalibrationSet:
     observations are fitted too, draws vary less there, so the growth of the draw variance is measured at those cells.
     """
 
-    def __init__(self, observations: Observations, additive: Additive | None = None, blended: bool = False) -> None:
+    def __init__(
+        self, observations: Observations, additive: Additive | None = None, bounds: tuple[float, float] = ALONE
+    ) -> None:
         self.rows, self.cols, self.values = observations.coo()
-        self.additive, self.blended = additive, blended and additive is not None
+        self.additive, self.bounds = additive, bounds if additive is not None else ALONE
+        self.blended = self.bounds[0] < 1.0
         self.base = np.zeros(len(self.values)) if additive is None else additive.predict(self.rows, self.cols)
         weights, n = observations.weights, len(self.values)
         self.weights = np.ones(n) if weights is None else weights / weights.mean()
@@ -133,13 +137,13 @@ class CalibrationSet:
 
     def losses(self, levels: int, n_chains: int) -> tuple[Floats, Floats]:
         """Return the expected squared error of the mean of `n_chains` chains (level, cell), and their weights."""
-        base = self.base if self.blended else 0.0
-        parts = self.sums[:, : len(self.values)] / self.count - base
-        rest, losses, weights = self.values - base, [], []
+        parts = self.sums[:, : len(self.values)] / self.count - self.base
+        rest, losses, weights = self.values - self.base, [], []
         for level in range(levels):
             means = parts[level::levels]
-            weight = 1.0 if not self.blended else blend_weight(means, rest, self.weights, n_chains)
-            losses.append(self.weights * ensemble_losses(weight * means, rest, n_chains))
+            weight = float(np.clip(blend_weight(means, rest, self.weights, n_chains), *self.bounds))
+            scale = weight if self.blended else 1.0
+            losses.append(self.weights * ensemble_losses(scale * means, rest, n_chains))
             weights.append(weight)
         return np.stack(losses), np.array(weights)
 
@@ -154,11 +158,11 @@ class CalibrationSet:
         n, mean = len(self.values), self.sums.mean(axis=0) / self.count
         spread = weight**2 * np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
         error, effects, precision = self.values - mean[:n], np.zeros(n), self.precision
-        if weight < 1.0:
+        if weight != 1.0:
             error = self.values - self.base - weight * (mean[:n] - self.base)
             precision = precision if weight else self.weights  # no stencils, no noise of rows
         if self.additive is not None:
-            effects = self.additive.spread(self.rows, self.cols, weight)
+            effects = self.additive.spread(self.rows, self.cols, min(weight, 1.0))
         noise = _noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
         kept = np.stack([*(x[self.some] for x in (self.values, error, self.weights, spread, effects)), *self.near])
         square = float(np.average(error**2, weights=self.weights))
@@ -168,17 +172,17 @@ class CalibrationSet:
 def calibrate(
     chains: Chains, held_out: Observations, n_chains: int, bounds: tuple[float, float],
     watch: Callable[[int, int, float], bool] | None = None, sweeps: Sequence[int] = SWEEPS,
-    additive: Additive | None = None, blended: bool = False,
+    additive: Additive | None = None, weights: tuple[float, float] = ALONE,
 ) -> Calibration:  # fmt: skip
     """Run the chains on their part of the data and find the noise level that predicts the held-out part best.
 
-    `additive` is the additive model of the same part; if `blended`, also find the weight of the stencils in a blend
-    with it.
+    `additive` is the additive model of the same part; also find the weight of the stencils in a blend with it, within
+    the bounds `weights`.
 
     `n_chains` is the number of chains averaged by the final model. `watch(sweep, n_sweeps, sigma2)` is called after
     each sweep and ends the calibration by returning True. sigma^2 stays within `bounds`.
     """
-    part, levels, errors = CalibrationSet(held_out, additive, blended), Tried(), Tried()
+    part, levels, errors = CalibrationSet(held_out, additive, weights), Tried(), Tried()
     sigma2, estimate, total = chains.chains[0].sigma2, float("nan"), sum(sweeps)
     done, shifts, stage, stopped = 0, 0, 0, False
 
@@ -192,7 +196,7 @@ def calibrate(
         stopped = _run_stage(chains, part, tried, sweeps[stage], report, COOLING if not done else 0)
         if not part.count:
             break
-        losses, weights = part.losses(LEVELS, n_chains)
+        losses, best = part.losses(LEVELS, n_chains)
         levels.append(tried.tolist())
         errors.append(losses.mean(axis=1).tolist())
         if part.blended and not part.improved_by(losses):
@@ -211,7 +215,7 @@ def calibrate(
         sigma2 = smooth_lowest_point(levels[-2:], errors[-2:])
     if estimate > 0.0 and not ruled_out(losses, _nearest(tried, estimate), _nearest(tried, sigma2)):
         sigma2 = float(np.sqrt(sigma2 * np.clip(estimate, np.min(levels), np.max(levels))))
-    weight = float(weights[_nearest(tried, sigma2)])
+    weight = float(best[_nearest(tried, sigma2)])
     return part.result(float(np.clip(sigma2, *bounds)), levels, errors, estimate, weight)
 
 
@@ -298,14 +302,14 @@ def _leads_on(errors: Sequence[float]) -> bool:
 
 
 def blend_weight(means: Floats, rest: Floats, weights: Floats, n_chains: int) -> float:
-    """Return the weight from 0 to 1 with which the mean of `n_chains` chains explains the rest best.
+    """Return the weight with which the mean of `n_chains` chains explains the rest best.
 
     `means` (chain, cell) and `rest` are relative to the additive model.
     """
     gain = float(np.mean(weights * rest * means.mean(axis=0)))
     noise = means.var(axis=0, ddof=1) * (1.0 / n_chains - 1.0 / len(means))
     size = float(np.mean(weights * (means.mean(axis=0) ** 2 + noise)))
-    return float(np.clip(gain / size, 0.0, 1.0)) if size > 0.0 else 0.0
+    return gain / size if size > 0.0 else 0.0
 
 
 def ensemble_losses(means: Floats, values: Floats, n_chains: int) -> Floats:

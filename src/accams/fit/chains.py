@@ -16,6 +16,7 @@ from accams.fit.hyper import Hyperparameters
 from accams.threads import available_cores
 
 T = TypeVar("T")
+GPU_CHAINS = 2  # chains at once on a GPU
 
 
 class Chains:
@@ -32,6 +33,8 @@ class Chains:
         per_chain: int | None = max(1, cores // n_chains)
         if engine == "ray":  # threads only wait for the cluster, which has its own cores
             cores, per_chain = n_chains, n_threads
+        if engine == "cuda":  # the GPU waits for Python, which runs one thread at a time: a second one keeps it busy
+            cores, per_chain = GPU_CHAINS, max(1, cores // GPU_CHAINS)
         self.at_once = min(cores, n_chains)
         self.engine: Engine = make_engine(
             observations, engine, len(hyper.shapes) + 2, per_chain, chunk_size=chunk_size,

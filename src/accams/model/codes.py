@@ -58,6 +58,20 @@ class Codes:
         """Return a copy with templates in single precision."""
         return replace(self, flat=self.flat.astype(np.float32))
 
+    def stretched(self, factor: float) -> Self:
+        """Return a copy in which the interactions of every template are multiplied by this factor.
+
+        The interaction of a block is what it differs from the sum of its row's and its column's average. Averages stay:
+        those of interactions are zero.
+        """
+        flat = self.flat.copy()
+        for stencil in range(len(self.starts)):
+            T = self.template(stencil).astype(np.float64)
+            more = (factor - 1.0) * (T - T[:, -1:] - T[-1:] + T[-1, -1])
+            start = self.starts[stencil]
+            flat[start : start + T.size] = (T + more).ravel()
+        return replace(self, flat=flat)
+
     @property
     def heights(self) -> Positions:
         """Number of rows of each template, the average included."""

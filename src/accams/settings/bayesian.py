@@ -85,7 +85,8 @@ class Priors(Settings):
         Words("auto", None, "stencils", "continuous"),
         "Row and column effects beside the stencils. 'auto': where rows and columns have few observations and "
         "`n_stencils` is 'auto', stencils are blended with shrunken effects, by a weight that is calibrated with the "
-        "noise, and left out if they add nothing. 'stencils': two stencils of shape 20 x 1 and 1 x 20. "
+        "noise, and left out if they add nothing; elsewhere that weight, at least 1, multiplies the interactions of "
+        "their templates. None: neither. 'stencils': two stencils of shape 20 x 1 and 1 x 20. "
         "'continuous': one number per row and column, sampled with its variance.",
         default="auto",
     )
