@@ -15,6 +15,7 @@ from forms import MATRIX, PAIRS, VALUES, WEIGHTS
 import accams
 from accams import InputError, ModelFileError, Observations
 from accams.fit import checkpoint
+from accams.fit.calibrate import Calibration
 from accams.model import container
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -96,6 +97,15 @@ def test_again_and_again(tmp_path: Path) -> None:
     for sweep in range(2, 8):
         fit(resume=path, checkpoint=path, noise="sampled", callbacks=[lambda report, s=sweep: report.sweep == s])
     assert same(fit(resume=path, noise="sampled"), fit(noise="sampled"))
+
+
+def test_few_draws_are_enough(tmp_path: Path, quick_calibration: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the calibration found to be enough is also known to a fit that goes on."""
+    monkeypatch.setattr(Calibration, "draws_needed", lambda _: 8)
+    kind = {"noise": "calibrated", "n_stencils": 1, "n_sweeps": 24, "n_burn_in": "auto", "thin": "auto"}
+    whole = fit(**kind)
+    assert len(whole.posterior_) <= 8
+    assert same(fit(resume=ended_after(3, tmp_path / "run", **kind), **kind), whole)
 
 
 def test_weights_and_ids(tmp_path: Path) -> None:

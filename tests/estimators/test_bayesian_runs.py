@@ -55,9 +55,8 @@ def test_most_draws(max_draws: int) -> None:
     assert len(model.posterior_) == 2 * len(sweeps) <= max_draws
     interval = sweeps[0]
     np.testing.assert_array_equal(sweeps, np.arange(interval, 51, interval))  # evenly spaced over the whole run
-    first = 3 if max_draws < 50 else 1  # all draws, if they are not too many
-    assert (interval // first) & (interval // first - 1) == 0  # so many sweeps, doubled so many times
-    assert 4 * len(sweeps) > max_draws or interval == first  # and not more often than needed
+    assert interval & (interval - 1) == 0  # every sweep, doubled so many times
+    assert 4 * len(sweeps) >= max_draws or interval == 1  # and not more often than needed
 
 
 def test_a_draw_is_the_state_after_its_sweep() -> None:

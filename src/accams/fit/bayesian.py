@@ -38,8 +38,8 @@ class FitPlan:
     sigma2: float  # noise variance, or its initial value if it is sampled or calibrated
     tau2: float  # initial template variance, where it is sampled
     calibrated: bool  # whether the noise is first calibrated on held-out observations,
-    weights: tuple[float, float] = ALONE  # and with it the weight of the stencils beside the additive model, from .. to
-    additive: bool = True  # whether that is fitted; its variances are those of rows and columns without observations
+    weights: tuple[float, float] = ALONE  # and with it the weight of the stencils: its lowest and highest value,
+    additive: bool = True  # and whether an additive model is fitted, for this and for rows and columns never seen
     n_chains: int = 4
     engine: str = "auto"
     n_threads: int | None = None
@@ -79,9 +79,9 @@ def fit(
     began, files = perf_counter(), checkpoints or Checkpointing()
     end: End
     calibration, warm, end = None, list[Chain](), "done"
+    additive = fit_additive(observations) if plan.additive else None  # before chains take memory
     if plan.calibrated and files.resume is None:
         calibration, warm, end = _calibrate(observations, plan, began, watch)
-    additive = fit_additive(observations) if plan.additive else None
     if additive is not None and calibration is not None and calibration.weight == 0.0:
         engine = warm[0].state.engine.name
         return without_stencils(observations, Blend(0.0, additive), calibration, engine, asked)
@@ -96,9 +96,11 @@ def fit(
         state = begin(chains, observations, plan, calibration, asked, validation, began)
         if files.resume is not None:
             calibration = checkpoint.restore(files.resume, state, *checkpoint.read(files.resume))
+            state.keeper.most = _most_draws(plan, calibration)
 
         if additive is not None:
-            state.blend = Blend(1.0 if calibration is None else calibration.weight, additive)
+            weight = 1.0 if calibration is None else calibration.weight
+            state.blend = Blend(weight if end == "done" else min(weight, 1.0), additive)
 
         def after_sweep(state: Run, sweep: Sweep) -> bool:
             stop = watch is not None and watch(sweep)
@@ -117,13 +119,7 @@ def begin(
     chains: Chains, observations: Observations, plan: FitPlan, calibration: Calibration | None, asked: Cells | None,
     validation: RunningValidation | None, began: float,
 ) -> Run:  # fmt: skip
-    most = plan.run.max_draws
-    if calibration is not None:
-        most = min(most, max(calibration.draws_needed(), FEWEST_DRAWS * plan.n_chains))
-    interval = plan.run.thin or FIRST_INTERVAL
-    if plan.run.thin is None and plan.run.n_sweeps is not None:  # a short run keeps all draws
-        interval = min(FIRST_INTERVAL, -(-plan.run.n_sweeps * plan.n_chains // most))
-    keeper = Keeper(most, interval, plan.run.thin is not None)
+    keeper = Keeper(_most_draws(plan, calibration), plan.run.thin or FIRST_INTERVAL, plan.run.thin is not None)
     scale = plan.sigma2 if calibration is None else calibration.error
     probes = make_probes(observations, plan.hyper.seed)
     cells = None if asked is None else Running(*asked)
@@ -137,21 +133,32 @@ def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> Ba
     traces = {name: np.stack(values[first:], axis=1) for name, values in state.traces.items()}
     sigma = float(np.sqrt(np.mean(traces["sigma"] ** 2))) if traces else float(np.sqrt(state.chains.chains[0].sigma2))
     probes = np.column_stack([state.probes.rows, state.probes.cols])[:N_TRACED]
-    posterior = Posterior(obs.shape, tuple(draws), sigma, traces, probes)
+    plain = posterior = Posterior(obs.shape, tuple(draws), sigma, traces, probes)
     if state.blend is not None:
         posterior = state.blend.posterior(posterior)
+    stretched = state.blend is not None and state.blend.weight > 1.0
     if calibration is not None:
         posterior = replace(posterior, noise=calibration.predictive_noise(posterior))
-    stencils = next(d for d in reversed(posterior.draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
+    shown = plain if stretched else posterior  # the factor is that of the mean: a single draw is better without
+    stencils = next(d for d in reversed(shown.draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
     asked = None
     if state.asked is not None:
         if not state.asked.blocks:
             state.asked.add(state.sweep, state.chains.predict_at(state.asked.rows, state.asked.cols))
         asked = state.asked.combined(burn_in)
-        if state.blend is not None:
-            i, j = state.asked.rows, state.asked.cols
+        i, j = state.asked.rows, state.asked.cols
+        if stretched:
+            before, after = plain.moments_of_draws(i, j), posterior.moments(i, j)
+            asked = asked[0] + after[0] - before[0], np.maximum(asked[1] + after[1] - before[1], 0.0)
+        elif state.blend is not None:
             asked = state.blend.mean(asked[0], i, j), state.blend.weight**2 * asked[1] + posterior.effect_spread(i, j)
     return BayesianFit(posterior, stencils, state.history, calibration, sigma, engine.name, interrupted, asked)
+
+
+def _most_draws(plan: FitPlan, calibration: Calibration | None) -> int:
+    """Return how many draws to keep at most: where that is known, as many as predict as well as all."""
+    needed = plan.run.max_draws if calibration is None else calibration.draws_needed()
+    return min(plan.run.max_draws, max(needed, FEWEST_DRAWS * plan.n_chains))
 
 
 def fit_constant(observations: Observations, asked: Cells | None = None) -> BayesianFit:

@@ -8,7 +8,8 @@ columns without observations.
 
 With plenty of data w is 1 or more: the mean over labels that vary from draw to draw lies too near to the effects. Then
 no effects are taken off, but the interactions of the templates are multiplied by w, which is nearly the same (the main
-effects of the stencils are those of the additive model) and leaves a sum of stencils alone.
+effects of the stencils are nearly those of the additive model) and leaves a sum of stencils alone. `Blend.mean`, by
+which validation data is predicted during a run, is therefore approximate there.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ class Blend:
         return np.asarray((1.0 - self.weight) * self.additive.predict(i, j) + self.weight * stencils)
 
     def draws(self, draws: Sequence[Draw]) -> tuple[Draw, ...]:
-        """Return blended draws, which share the arrays of effects."""
+        """Return blended draws; those with effects share their arrays."""
         if self.weight == 1.0:
             return tuple(draws)
         if self.weight > 1.0:

@@ -15,9 +15,9 @@ draws f_a, f_b have E (y - f_a)^2 = sigma^2 + 2 V and E (f_a - f_b)^2 = 2 V with
 difference is sigma^2. Unless the held-out observations rule the estimate out, the result is the geometric mean of both,
 because their errors have different causes.
 
-With an additive model (`accams.fit.additive`) whose predictions are g, the chains are blended with it, and f above is
-g + w (f - g). The error is quadratic in w, so each level has its best weight. Where w may be below 1, the level is
-chosen by the error with it, and if no level improves on the additive model, that alone is taken (w = 0).
+With an additive model (`accams.fit.additive`) whose predictions are g, the prediction is g + w (f - g) in place of f.
+The error is quadratic in w, so each level has its best weight. Where w may be below 1, the level is chosen by the error
+with it, and if no level improves on the additive model, that alone is taken (w = 0).
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ class Calibration:
     # reference cell each
     held_out: Floats | None = field(default=None, repr=False, compare=False)
     spread: float = 0.0  # mean draw variance at the reference cells
-    weight: float = 1.0  # of the stencils in the blend with the additive model
+    weight: float = 1.0  # of what stencils differ from the additive model
 
     def draws_needed(self) -> int:
         """Return how many draws predict as well as all: the mean of n draws has an nth of their variance as error."""
@@ -205,7 +205,8 @@ def calibrate(
         estimate = float(np.mean(part.estimates, axis=0)[_nearest(tried, sigma2)])
         if stage == 0:
             sigma2, at_edge = _next_levels(sigma2, at_edge, estimate, levels, errors, part.blended)
-        if at_edge and stage == 0 and shifts < MOST_SHIFTS and tried[0] > bounds[0]:
+        inside = tried[0] > bounds[0] and not (sigma2 >= tried[-1] >= bounds[1])
+        if at_edge and stage == 0 and shifts < MOST_SHIFTS and inside:
             shifts, total = shifts + 1, total + sweeps[0]
         else:
             stage += 1
@@ -250,11 +251,12 @@ def _next_levels(
     `sigma2` is the best level so far, `at_edge` whether it is the lowest or highest of its stage.
     """
     low, high = levels[-1][0], levels[-1][-1]
-    if len(errors) > 1 and min(errors[-1]) > (1.0 - SHIFTED) * min(errors[-2]):  # repeating it has not helped: go back
+    back = len(errors) > 1 and min(errors[-1]) > (1.0 - SHIFTED) * min(errors[-2])  # repeating it has not helped
+    if back:
         sigma2, at_edge = min(zip(errors[-1] + errors[-2], levels[-1] + levels[-2], strict=True))[1], False
     if blended:
         return sigma2, at_edge and _leads_on(errors[-1])
-    if estimate > high or (estimate < low and not at_edge):
+    if estimate > high or (estimate < low and not at_edge and not back):
         # They disagree: try levels there too. Frozen labels predict alike at all levels that are far too low.
         return (low if estimate < low else high), True
     return sigma2, at_edge

@@ -34,7 +34,8 @@ class Chains:
         if engine == "ray":  # threads only wait for the cluster, which has its own cores
             cores, per_chain = n_chains, n_threads
         if engine == "cuda":  # the GPU waits for Python, which runs one thread at a time: a second one keeps it busy
-            cores, per_chain = GPU_CHAINS, max(1, cores // GPU_CHAINS)
+            at_once = min(GPU_CHAINS, cores, n_chains)
+            cores, per_chain = at_once, max(1, cores // at_once)
         self.at_once = min(cores, n_chains)
         self.engine: Engine = make_engine(
             observations, engine, len(hyper.shapes) + 2, per_chain, chunk_size=chunk_size,

@@ -24,9 +24,6 @@ from accams.model.stencils import Labels
 
 Random = np.random.Generator
 Counts = list[NDArray[np.int64]]
-START_ROUNDS = (
-    2  # alternations with which a stencil begins: sweeps go on from there, and more would cost as many sweeps
-)
 MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of stencils apart
 
 
@@ -260,7 +257,7 @@ class Chain:
         if hyper.start == "accams":
             state.seed(0, "k-means++", start)
             state.cluster(1, "k-means++", start, 2)
-            alternate(state, BackfitSettings([state.k], max_iter=START_ROUNDS), first=1)
+            alternate(state, BackfitSettings([state.k], max_iter=hyper.start_rounds), first=1)
         else:
             for axis in (0, 1):
                 crp, k = hyper.label_prior == "crp", state.k[axis]

@@ -34,7 +34,7 @@ class RunPlan:
     most_sweeps: int = 500
     n_burn_in: int | None = None  # None takes the first quarter
     thin: int | None = None  # sweeps from one kept draw to the next; None adapts it to keep at most `max_draws` in all
-    max_draws: int = 400
+    max_draws: int = 600
     # the running mean has converged when the last fifth of the sweeps changed it by less than this fraction of the mean
     # squared error, which is about the relative gain of running for a quarter longer
     tol: float = 1e-4

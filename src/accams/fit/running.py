@@ -9,7 +9,7 @@ from accams.model.posterior import Draw
 
 Floats = NDArray[np.float64]
 BLOCKS = 32  # maximum number of blocks of sweeps
-FIRST_INTERVAL = 3  # initial number of sweeps between draws, if not given
+FIRST_INTERVAL = 1  # initial number of sweeps from draw to draw, if not given
 
 
 @dataclass

@@ -61,8 +61,8 @@ class Codes:
     def stretched(self, factor: float) -> Self:
         """Return a copy in which the interactions of every template are multiplied by this factor.
 
-        The interaction of a block is what it differs from the sum of its row's and its column's average. Averages stay:
-        those of interactions are zero.
+        The interaction of a block is its entry less the averages of its row and its column, plus the average of all.
+        Averages stay: those of interactions are zero.
         """
         flat = self.flat.copy()
         for stencil in range(len(self.starts)):

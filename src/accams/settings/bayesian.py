@@ -85,9 +85,9 @@ class Priors(Settings):
         Words("auto", None, "stencils", "continuous"),
         "Row and column effects beside the stencils. 'auto': where rows and columns have few observations and "
         "`n_stencils` is 'auto', stencils are blended with shrunken effects, by a weight that is calibrated with the "
-        "noise, and left out if they add nothing; elsewhere that weight, at least 1, multiplies the interactions of "
-        "their templates. None: neither. 'stencils': two stencils of shape 20 x 1 and 1 x 20. "
-        "'continuous': one number per row and column, sampled with its variance.",
+        "noise, and left out if they add nothing; elsewhere, where the noise is calibrated, that weight, at least 1, "
+        "multiplies the interactions of their templates. None: neither. 'stencils': two stencils of shape 20 x 1 and "
+        "1 x 20. 'continuous': one number per row and column, sampled with its variance.",
         default="auto",
     )
 
@@ -129,7 +129,7 @@ class Schedule(Settings):
     max_draws: int = setting(
         Integer(1),
         "Most draws kept, over all chains; where the noise is calibrated, fewer if those predict as well.",
-        default=400,
+        default=600,
     )
     n_sub: int | Sequence[int] = setting(
         Several(Integer(1)),
@@ -196,8 +196,8 @@ class BayesianSettings(Settings):
 
     n_stencils: int | str = setting(
         Either(AUTO, Integer(1)),
-        "Number of stencils. 'auto': from 10 to 30, ten for every 13 observations of the average row and column (more "
-        "if they have fewer than ten clusters), or none where row and column effects predict as well.",
+        "Number of stencils. 'auto': 10, 15, ... or 30, about ten for every 13 observations of the average row and "
+        "column (more if they have fewer than ten clusters), or none where row and column effects predict as well.",
         default="auto",
         kw_only=False,
         flag="--stencils -s",
