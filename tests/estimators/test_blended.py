@@ -1,5 +1,6 @@
 """Models blended with effects, and models without stencils: every use of them, files, coverage."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 
 import accams
-from accams import BayesianACCAMS, InputError
-from accams.fit import calibrate
+from accams import BayesianACCAMS, InputError, Priors, Schedule
+from accams.fit import bayesian, calibrate
 from accams.model import container
 
 WEIGHTS = {"effects alone": 0.0, "blend": 0.4, "stencils alone": 1.0}
 PAIRS = [("u1", "i1"), ("new", "i1"), ("u1", "new"), ("new", "new")]
+POSITIONS = np.arange(40), np.arange(40)
 
 
 def ratings(seed: int = 0, m: int = 300, n: int = 60, size: int = 1300) -> tuple[list[tuple[str, str]], np.ndarray]:
@@ -31,7 +33,7 @@ def fitted(request: pytest.FixtureRequest) -> tuple[float, BayesianACCAMS]:
     """A model whose calibration found this weight."""
     weight = WEIGHTS[request.param]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibrate, "SWEEPS", (9, 6))
+        patch.setattr(bayesian, "calibrate", partial(bayesian.calibrate, sweeps=(9, 6)))
         patch.setattr(calibrate, "blend_weight", lambda *_: weight)
         patch.setattr(calibrate.CalibrationSet, "improved_by", lambda *_: weight > 0.0)
         model = BayesianACCAMS(n_clusters=3, n_chains=2, n_sweeps=12, random_state=0, verbose=False)
@@ -133,6 +135,36 @@ def test_every_other_use(fitted: tuple[float, BayesianACCAMS], tmp_path: Path) -
     for use in (lambda: model.similar("i1"), lambda: model.model_.report(tmp_path / "r.html")):
         with pytest.raises(InputError, match="has no stencils"):
             use()
+
+
+def stretched(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> BayesianACCAMS:
+    """A fit of so many stencils, whose interactions are to be multiplied by 1.3, and which keeps all draws."""
+    monkeypatch.setattr(calibrate, "blend_weight", lambda *_: 1.3)
+    settings = {"n_stencils": 3, "n_clusters": 3, "n_chains": 2, "n_sweeps": 12, "clip": False, "random_state": 0}
+    model = BayesianACCAMS(**settings, schedule=Schedule(thin=1), verbose=False, **parameters)
+    return model.fit(X, Y, predict_at=X[:200])
+
+
+def test_predictions_asked_for_in_advance_are_those_of_stretched_draws(
+    monkeypatch: pytest.MonkeyPatch, quick_calibration: None
+) -> None:
+    model = stretched(monkeypatch)
+    plain = stretched(monkeypatch, priors=Priors(effects=None))
+    assert (model.calibration_.weight, plain.calibration_.weight) == (1.3, 1.0)
+    mean = model.predict(X[:200])
+    np.testing.assert_allclose(model.predicted_at_, mean, rtol=1e-6)
+    assert np.abs(mean - plain.predict(X[:200])).max() > 0.01
+    one, other = (each.stencils_.predict(*POSITIONS) for each in (model, plain))
+    np.testing.assert_allclose(one, other, rtol=1e-6)  # a single draw is not stretched
+
+
+def test_a_calibration_that_was_stopped_stretches_nothing(
+    monkeypatch: pytest.MonkeyPatch, quick_calibration: None
+) -> None:
+    model = stretched(monkeypatch, callbacks=[lambda report: report.sweep == 5])
+    assert model.calibration_.weight == 1.3
+    draw = next(d for d in reversed(model.posterior_.draws) if d.chain == 0)
+    np.testing.assert_array_equal(draw.predict(*POSITIONS), model.stencils_.predict(*POSITIONS))
 
 
 @pytest.mark.some(1)

@@ -253,6 +253,30 @@ def test_a_first_guess_that_is_far_off():
         assert len(found.levels) > 2
 
 
+@pytest.mark.parametrize(
+    ("errors", "estimate", "expected"),
+    [
+        ([[9, 8, 7, 6], [5, 6, 7, 8]], 1.2, (1.0, True)),  # the lowest of the second four is best: go on from there
+        ([[9, 8, 7, 6], [7, 8, 9, 9]], 1.2, (8.0, False)),  # others did not help: back to the best so far
+        ([[9, 8, 7, 6], [7, 8, 9, 9]], 0.1, (8.0, False)),  # not even where the estimate is lower
+        ([[5, 4, 5, 6]], 0.1, (1.0, True)),  # a lower estimate than all levels: try lower ones
+        ([[4, 5, 5, 6]], 20.0, (8.0, True)),  # a higher one: labels may be frozen
+        ([[5, 4, 5, 6]], 3.0, (2.0, False)),
+    ],
+)
+def test_where_to_go_on(errors: list[list[float]], estimate: float, expected: tuple[float, bool]):
+    tried = [1.0, 2.0, 4.0, 8.0]
+    best = int(np.argmin(errors[-1]))
+    given = tried[best], best in (0, 3), estimate, [tried] * len(errors), errors
+    assert module._next_levels(*given, blended=False) == expected
+
+
+def test_an_upper_bound_is_tried_once():
+    """Levels cannot rise above it, so there is nothing to shift them to."""
+    found = calibrate(chains_on(TINY[0], 0.01), TINY[1], 4, (1e-6, 0.02), None, (6, 4))
+    assert len(found.levels) == len({tuple(each) for each in found.levels}) <= 3
+
+
 # -- planted noise ------------------------------------------------------------------------------------------------
 
 SETTINGS = {"n_sweeps": 30, "n_burn_in": 10, "thin": 1, "clip": False, "n_threads": 1}

@@ -10,7 +10,7 @@ import numpy as np
 
 from accams.kernels.jit import contracted
 from accams.kernels.sample import exponential, uniform
-from accams.kernels.sparse import label_of, shifted
+from accams.kernels.sparse import label_of, shifted, weight_at
 
 
 @contracted
@@ -35,11 +35,7 @@ def draw(
             code = codes[index[p]]
             x = shifted(resid[p], code, t_a, t_b)
             resid[p] = x
-            w = np.int64(1)
-            if weights is not None:
-                w *= weights[p]
-            if partners is not None:
-                w *= partners[index[p]]
+            w = weight_at(p, index[p], weights, partners)
             b = np.int64(label_of(code, t_a))
             place = met  # those met so far are in ascending order
             while place > 0 and present[place - 1] > b:

@@ -68,6 +68,17 @@ def label_of(code, t_a):
 
 
 @kernel
+def weight_at(p, j, weights, partners):
+    """Return the integer weight of observation p, whose partner is j."""
+    w = np.int64(1)
+    if weights is not None:
+        w *= weights[p]
+    if partners is not None:
+        w *= partners[j]
+    return w
+
+
+@kernel
 def gather(lo, hi, starts, index, resid, weights, partners, own_a, T_a, own_b, T_b, codes, n, l):
     """Add up to two shifts to the residual and sum it by the other axis's clusters.
 
@@ -94,11 +105,7 @@ def gather(lo, hi, starts, index, resid, weights, partners, own_a, T_a, own_b, T
                     code = codes[index[p]]
                     x = shifted(resid[p], code, t_a, t_b)
                     resid[p] = x
-                    w = np.int64(1)
-                    if weights is not None:
-                        w *= weights[p]
-                    if partners is not None:
-                        w *= partners[index[p]]
+                    w = weight_at(p, index[p], weights, partners)
                     b = label_of(code, t_a)
                     ni[b] += w
                     li[b] += w * x
