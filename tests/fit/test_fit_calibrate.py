@@ -23,6 +23,7 @@ from accams.fit.calibrate import (
     predictive_noise,
     ruled_out,
     smooth_lowest_point,
+    stage_sweeps,
 )
 from accams.fit.chains import Chains
 from accams.fit.hyper import Hyperparameters
@@ -232,6 +233,16 @@ def test_watchers_are_called_after_every_sweep_and_can_end_it():
         )
         assert len(seen) == last
         assert ended.sigma2 == pytest.approx(0.3)  # no sweep counted yet: the initial value
+
+
+def test_stages_are_shorter_where_runs_are():
+    assert [stage_sweeps(most) for most in (5000, 500, 200, 150, 10)] == [
+        (25, 20),
+        (25, 20),
+        (16, 12),
+        (15, 12),
+        (15, 12),
+    ]
 
 
 def test_bounds():

@@ -13,7 +13,7 @@ from accams.data.observations import Observations
 from accams.fit import checkpoint
 from accams.fit.additive import fit_additive
 from accams.fit.blend import Blend
-from accams.fit.calibrate import ALONE, N_CHAINS, Calibration, calibrate, held_out_split
+from accams.fit.calibrate import ALONE, N_CHAINS, Calibration, calibrate, held_out_split, stage_sweeps
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
@@ -206,7 +206,14 @@ def _calibrate(
 
     try:
         calibration = calibrate(
-            chains, held_out, plan.n_chains, bounds, after_sweep, additive=additive, weights=plan.weights
+            chains,
+            held_out,
+            plan.n_chains,
+            bounds,
+            after_sweep,
+            stage_sweeps(plan.run.most_sweeps),
+            additive,
+            plan.weights,
         )
         return calibration, chains.chains, "stopped" if stopped else "done"
     except KeyboardInterrupt:

@@ -39,7 +39,8 @@ Tried = list[list[float]]  # one list per stage
 LEVELS = 4  # noise levels of a stage
 N_CHAINS = 2 * LEVELS  # minimum: two chains per level
 SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels in each stage
-SWEEPS = (25, 20)  # sweeps of each stage, of which the last two thirds count
+SWEEPS = (25, 20)  # sweeps of each stage, of which the last two thirds count;
+SHORTEST, PART = 15, 12  # on large data a 12th of the run in the first, but not fewer than 15
 COOLING = 10  # sweeps at the beginning in which the noise of the chains falls to their levels
 MOST_SHIFTS = 6  # repetitions of the first stage while the best level is its lowest or highest
 DOUBT = 1.5  # standard errors by which a level must be worse than the best to be ruled out,
@@ -97,6 +98,15 @@ def held_out_split(observations: Observations, seed: int) -> tuple[Observations,
 
 def held_out_size(entries: int) -> int:
     return min(max(int(round(SHARE * entries)), FEWEST), MOST, entries // 5)
+
+
+def stage_sweeps(most_sweeps: int) -> tuple[int, int]:
+    """Return the sweeps of each stage before a run of at most so many.
+
+    Runs on large data are short, and many held-out observations tell levels apart after few sweeps.
+    """
+    first = min(max(most_sweeps // PART, SHORTEST), SWEEPS[0])
+    return first, first * SWEEPS[1] // SWEEPS[0]
 
 
 class CalibrationSet:
