@@ -9,7 +9,6 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -61,10 +60,8 @@ def made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def short_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     """A noise calibration of few sweeps, for tests that compare two fits: a difference shows in any sweep."""
-    from accams.fit.calibrate import calibrate  # not at the top: NUMBA_ENABLE_CUDASIM must be set before
-
     monkeypatch.setattr("accams.fit.calibrate.MOST_SHIFTS", 1)
-    monkeypatch.setattr("accams.fit.bayesian.calibrate", partial(calibrate, sweeps=(6, 3)))
+    monkeypatch.setattr("accams.fit.bayesian.stage_sweeps", lambda _: (6, 3))
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Assertions in the shared test class are explained like those in test files; calibrations can be made short."""
 
-from functools import partial
-
 import pytest
 
 pytest.register_assert_rewrite("shared", "shared_inputs", "shared_use", "shared_reading", "bayes_models")
@@ -10,9 +8,7 @@ pytest.register_assert_rewrite("shared", "shared_inputs", "shared_use", "shared_
 @pytest.fixture
 def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few sweeps instead of many: enough where it does not matter what is found."""
-    from accams.fit import bayesian
-
-    monkeypatch.setattr(bayesian, "calibrate", partial(bayesian.calibrate, sweeps=(6, 4)))
+    monkeypatch.setattr("accams.fit.bayesian.stage_sweeps", lambda _: (6, 4))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

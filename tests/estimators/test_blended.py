@@ -1,6 +1,5 @@
 """Models blended with effects, and models without stencils: every use of them, files, coverage."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ def fitted(request: pytest.FixtureRequest) -> tuple[float, BayesianACCAMS]:
     """A model whose calibration found this weight."""
     weight = WEIGHTS[request.param]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bayesian, "calibrate", partial(bayesian.calibrate, sweeps=(9, 6)))
+        patch.setattr(bayesian, "stage_sweeps", lambda _: (9, 6))
         patch.setattr(calibrate, "blend_weight", lambda *_: weight)
         patch.setattr(calibrate.CalibrationSet, "improved_by", lambda *_: weight > 0.0)
         model = BayesianACCAMS(n_clusters=3, n_chains=2, n_sweeps=12, random_state=0, verbose=False)
