@@ -116,7 +116,7 @@ def test_updating_and_forgetting(fitted: tuple[float, BayesianACCAMS]) -> None:
     updated = model.model_.update(told, [5.0, 1.0, 1.0])
     assert updated.predict([("somebody", "i9")])[0] < updated.predict([("nobody", "i9")])[0]
     std = updated.predict([("somebody", "i9"), ("nobody", "i9")], return_std=True)[1]
-    assert std[0] < std[1] or weight == 1.0
+    assert std[0] < std[1]
     if weight < 1.0:
         assert len({id(draw.codes.row_effects) for draw in updated.posterior.draws}) == 1
 
@@ -166,14 +166,18 @@ def test_a_calibration_that_was_stopped_stretches_nothing(
     np.testing.assert_array_equal(draw.predict(*POSITIONS), model.stencils_.predict(*POSITIONS))
 
 
-@pytest.mark.some(1)
-@pytest.mark.parametrize("seed", range(2))
-def test_new_rows_and_columns_are_covered(seed: int) -> None:
-    """80 % intervals of new rows, new columns and both hold 70 to 90 %; without effects they held half as much."""
+@pytest.mark.some(2)
+@pytest.mark.parametrize(("seed", "interactions"), [(0, 0.0), (1, 1.0), (1, 0.0), (0, 1.0)])
+def test_new_rows_and_columns_are_covered(seed: int, interactions: float) -> None:
+    """80 % intervals of new rows, new columns and both hold 65 to 92 %.
+
+    Without the variance of effects they held half as much, and without that of interactions 52 to 67 %.
+    """
     random = np.random.default_rng(seed)
     m, n, new = 260, 160, 60
     rows, cols = random.normal(0, 1.0, m), random.normal(0, 0.8, n)
     values = 3.0 + rows[:, None] + cols + random.normal(0, 0.4, (m, n))
+    values += interactions * np.outer(random.choice([-1.0, 1.0], m), random.choice([-1.0, 1.0], n))
     hidden = random.random((m, n)) < 0.75
     hidden[-new:], hidden[:, -new:] = True, True
     model = BayesianACCAMS(n_sweeps=40, n_chains=4, clip=False, random_state=0, verbose=False).fit(

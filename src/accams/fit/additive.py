@@ -75,6 +75,14 @@ class Additive:
         """Return the variance of these predictions, as far as it counts where stencils have this weight."""
         return self.rows.spread(weight)[i] + self.cols.spread(weight)[j]
 
+    def unseen(self, i: Positions, j: Positions) -> NDArray[np.bool_]:
+        """Return at which of these cells the row or the column has no observations."""
+        return np.asarray(~(self.rows.seen[i] & self.cols.seen[j]))
+
+    def explained_beside(self, noise: float, weight: float) -> float:
+        """Return the variance that stencils of this weight explain beside the effects, if they leave this noise."""
+        return max(self.noise - noise**2, 0.0) if weight > 0.0 else 0.0
+
 
 def fit_additive(observations: Observations) -> Additive:
     """Fit the additive model to observations whose blanks are missing.

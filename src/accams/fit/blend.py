@@ -4,7 +4,7 @@ The prediction is (1 - w) times that of the additive model plus w times that of 
 below 1, and in the end the effects of rows and columns are all that is left (w = 0: no stencils). A blended draw is a
 stencil sum again: templates are multiplied by w, and effects by 1 - w. The variance of the effects, which depends on
 how much is known of the row and the column, is part of the predictive spread; with w of 1 or more, that of rows and
-columns without observations.
+columns without observations. These also lack what the stencils explain beside effects.
 
 With plenty of data w is 1 or more: the mean over labels that vary from draw to draw lies too near to the effects. Then
 no effects are taken off, but the interactions of the templates are multiplied by w, which is nearly the same (the main
@@ -69,13 +69,19 @@ class Blend:
         """Return the posterior with blended draws and the variances of effects."""
         return replace(posterior, draws=self.draws(posterior.draws), effects=self.effects)
 
+    def with_noise(self, posterior: Posterior, noise: float) -> Posterior:
+        """Return the posterior with this noise: where a row or column was never seen, interactions add to it."""
+        effects = replace(self.effects, interaction_variance=self.additive.explained_beside(noise, self.weight))
+        return replace(posterior, noise=noise, effects=effects)
+
     @cached_property
     def effects(self) -> Effects:
         """Variances of the effects, as a posterior keeps them."""
         axes, weight = (self.additive.rows, self.additive.cols), min(self.weight, 1.0)
         rows, cols = (np.sqrt(np.append(x.spread(weight), x.variance)).astype(np.float32) for x in axes)
         scale = (1.0 - weight) ** 2
-        return Effects((rows, cols), (scale * axes[0].variance, scale * axes[1].variance))
+        unseen = np.append(~axes[0].seen, True), np.append(~axes[1].seen, True)
+        return Effects((rows, cols), (scale * axes[0].variance, scale * axes[1].variance), unseen)
 
     @property
     def _effects(self) -> tuple[Floats, Floats]:

@@ -97,6 +97,7 @@ def held_out_split(observations: Observations, seed: int) -> tuple[Observations,
 
 
 def held_out_size(entries: int) -> int:
+    """Return how many of so many observations are held out."""
     return min(max(int(round(SHARE * entries)), FEWEST), MOST, entries // 5)
 
 
@@ -174,6 +175,10 @@ class CalibrationSet:
         if self.additive is not None:
             effects = self.additive.spread(self.rows, self.cols, min(weight, 1.0))
         noise = _noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
+        if self.additive is not None:
+            unseen = self.additive.unseen(self.rows, self.cols)
+            effects += self.additive.explained_beside(noise, weight) * unseen
+            noise = _noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
         kept = np.stack([*(x[self.some] for x in (self.values, error, self.weights, spread, effects)), *self.near])
         square = float(np.average(error**2, weights=self.weights))
         return Calibration(sigma2, noise, square, levels, errors, estimate, kept, float(spread[n:].mean()), weight)

@@ -141,7 +141,7 @@ class FoldedRow:
         posterior = self.model.posterior
         if posterior is None or posterior.effects is None:
             return np.zeros(len(columns))
-        return self._effect_variance + np.square(posterior.effects.stds[1][columns].astype(np.float64))
+        return self._effect_variance + posterior.effects.spread_of(1, columns)
 
 
 def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: int) -> FoldedRow:

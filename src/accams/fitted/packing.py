@@ -128,8 +128,8 @@ def _pack_posterior(posterior: Posterior, coding: str, templates: str | float) -
     fields, tensors = pack_draws(posterior.draws, coding, templates)
     traces = {f"trace.{name}": x for name, x in posterior.traces.items()}
     if posterior.effects is not None:
-        fields["effect_priors"] = list(posterior.effects.priors)
         effects = posterior.effects
+        fields |= {"effect_priors": list(effects.priors), "interaction_variance": effects.interaction_variance}
         tensors["effect_stds"] = np.concatenate([x if effects.blended else x[-1:] for x in effects.stds])
     return {"noise": posterior.noise, **fields}, {**tensors, "probes": posterior.probes, **traces}
 
@@ -141,22 +141,26 @@ def _unpack_posterior(fields: dict[str, Any], tensors: Tensors, one: StencilSum)
     traces = {name.removeprefix("trace."): x for name, x in tensors.items() if name.startswith("trace.")}
     effects = None
     if "effect_priors" in fields:
-        effects = _unpack_effects(fields["effect_priors"], tensors["effect_stds"], one)
+        effects = _unpack_effects(fields, tensors["effect_stds"], one)
     probes = _checked_probes(tensors["probes"], one.shape)
     return Posterior(one.shape, tuple(kept), float(fields["noise"]), traces, probes, effects)
 
 
-def _unpack_effects(priors: list[float], stds: NDArray[Any], one: StencilSum) -> Effects:
+def _unpack_effects(fields: dict[str, Any], stds: NDArray[Any], one: StencilSum) -> Effects:
     """Undo what `_pack_posterior` does; without a blend, only rows and columns without data have a deviation."""
+    priors = float(fields["effect_priors"][0]), float(fields["effect_priors"][1])
     blended = priors[0] > 0.0
     right = stds.dtype == np.float32 and stds.shape == (sum(one.shape) + 2 if blended else 2,)
     if not right or not (np.isfinite(stds) & (stds >= 0)).all():
         raise ValueError("the deviations of its effects cannot be")
     rows, cols = np.split(stds, [one.shape[0] + 1 if blended else 1])
+    unseen = np.zeros(one.shape[0] + 1, np.bool_), np.zeros(one.shape[1] + 1, np.bool_)
+    for mask, places in zip(unseen, (one.unseen_rows, one.unseen_cols), strict=True):
+        mask[places], mask[-1] = True, True
     if not blended:
         rows, cols = (np.append(np.zeros(size, np.float32), x) for size, x in zip(one.shape, (rows, cols), strict=True))
         rows[one.unseen_rows], cols[one.unseen_cols] = rows[-1], cols[-1]
-    return Effects((rows, cols), (float(priors[0]), float(priors[1])))
+    return Effects((rows, cols), priors, unseen, float(fields.get("interaction_variance", 0.0)))
 
 
 def _checked_probes(probes: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:

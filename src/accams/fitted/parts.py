@@ -253,7 +253,7 @@ class Parts:
     def row_variance(self, i: Positions) -> Floats:
         """Return what these rows add to the variance of the draws: noise, and that of their effects."""
         effects = None if self.posterior is None else self.posterior.effects
-        own = 0.0 if effects is None else np.square(effects.stds[0][i].astype(np.float64))
+        own = 0.0 if effects is None else effects.spread_of(0, i)
         return np.asarray(self.row_noise(i) + own)
 
     def clipped(self, prediction: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -68,8 +68,9 @@ CODING = {"stencils": Integer(0), "coded": FLAG, "alike": FLAG}
 SCHEMAS: dict[str, Schema] = {
     "stencils": Schema(1, ("unseen", "coded", "alike"), offset=FINITE, unseen=ListOf(Integer(0), 2), **CODING),
     "posterior": Schema(
-        1, ("coded", "alike", "effect_priors"), noise=SCALE, draws=ListOf(ListOf(Integer(0), 3)),
-        offsets=ListOf(FINITE), effect_priors=ListOf(SCALE, 2), **CODING
+        1, ("coded", "alike", "effect_priors", "interaction_variance"), noise=SCALE,
+        draws=ListOf(ListOf(Integer(0), 3)), offsets=ListOf(FINITE), effect_priors=ListOf(SCALE, 2),
+        interaction_variance=SCALE, **CODING
     ),
     "ids": Schema(row=Words("positions", "integers", "json"), col=Words("positions", "integers", "json")),
     "values": Schema(

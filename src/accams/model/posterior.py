@@ -93,10 +93,16 @@ class Effects:
     priors : (float, float)
         Variance of the effects of all rows (columns) in the draws, from which those of new ones are inferred; 0 where
         the draws are not blended with any.
+    unseen : (array, array)
+        Whether each row (column) has no observations, and last True, for one that is not in the data.
+    interaction_variance : float
+        Variance that stencils explain beside effects, of which nothing is known in a row or column never seen.
     """
 
     stds: tuple[NDArray[np.float32], NDArray[np.float32]]
     priors: tuple[float, float]
+    unseen: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    interaction_variance: float = 0.0
 
     @property
     def blended(self) -> bool:
@@ -104,8 +110,14 @@ class Effects:
         return self.priors[0] > 0.0
 
     def spread(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variance that the effects give to these cells; -1 is an unknown row (column)."""
-        return np.square(self.stds[0][i].astype(np.float64)) + np.square(self.stds[1][j].astype(np.float64))
+        """Return the variance that is missing in the draws at these cells; -1 is an unknown row (column)."""
+        known = np.square(self.stds[0][i].astype(np.float64)) + np.square(self.stds[1][j].astype(np.float64))
+        return np.asarray(known + self.interaction_variance * (self.unseen[0][i] | self.unseen[1][j]))
+
+    def spread_of(self, axis: int, lines: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the same for rows (axis 0) or columns whatever the other is, as long as that has been seen."""
+        own = np.square(self.stds[axis][lines].astype(np.float64))
+        return np.asarray(own + self.interaction_variance * self.unseen[axis][lines])
 
     def variance_given(self, n: NDArray[np.int64] | int, noise: float) -> Any:
         """Return the variance of the effect of a row with `n` observations of this noise."""
@@ -114,17 +126,19 @@ class Effects:
 
     def put(self, rows: NDArray[np.int64], size: int, stds: Any) -> "Effects":
         """Return the effects of `size` rows, with these deviations of `rows`."""
-        all_rows = np.full(size + 1, self.stds[0][-1])
-        all_rows[: len(self.stds[0]) - 1] = self.stds[0][:-1]
-        all_rows[rows] = stds
-        return Effects((all_rows, self.stds[1]), self.priors)
+        all_rows, unseen = np.full(size + 1, self.stds[0][-1]), np.ones(size + 1, np.bool_)
+        old = slice(len(self.stds[0]) - 1)
+        all_rows[old], unseen[old] = self.stds[0][old], self.unseen[0][old]
+        all_rows[rows], unseen[rows] = stds, False
+        return replace(self, stds=(all_rows, self.stds[1]), unseen=(unseen, self.unseen[1]))
 
     def without(self, row: int) -> "Effects":
         """Return the effects without those of one row."""
-        return Effects((np.delete(self.stds[0], row), self.stds[1]), self.priors)
+        stds, unseen = np.delete(self.stds[0], row), np.delete(self.unseen[0], row)
+        return replace(self, stds=(stds, self.stds[1]), unseen=(unseen, self.unseen[1]))
 
     def transposed(self) -> "Effects":
-        return Effects(self.stds[::-1], self.priors[::-1])
+        return Effects(self.stds[::-1], self.priors[::-1], self.unseen[::-1], self.interaction_variance)
 
 
 class Mixing(NamedTuple):
