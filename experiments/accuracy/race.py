@@ -25,7 +25,7 @@ from libraries import Job, Part, one_hot, parts, score
 
 JOB = Job("ml-1m", 0, "myfm")
 CHAINS, WARM = 2, 100_000
-OURS: list[dict[str, Any]] = [{"n_sweeps": 42}, {}]
+OURS: list[dict[str, Any]] = [{"n_sweeps": 40}, {}]
 
 
 def myfm(given: argparse.Namespace) -> None:
