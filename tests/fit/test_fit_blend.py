@@ -7,7 +7,7 @@ from test_fit_additive import planted
 from accams.fit import calibrate
 from accams.fit.additive import fit_additive
 from accams.fit.blend import Blend
-from accams.fit.calibrate import blend_weight, discrete_noise, ensemble_losses
+from accams.fit.calibrate import blend_weight, ensemble_losses
 from accams.model.posterior import Draw, Posterior
 from accams.model.stencils import StencilSum
 
@@ -105,21 +105,6 @@ def test_the_best_weight(signal: float) -> None:
     assert found == pytest.approx(tried[int(np.argmin(errors))], abs=0.002)
     assert found == pytest.approx(signal / (1 + 0.49 / 8), abs=0.1)
     assert blend_weight(0.0 * means, rest, weights, 8) == 0.0
-
-
-@pytest.mark.parametrize("step", [0.5, 1.0, 2.0])
-def test_the_noise_of_a_scale(step: float) -> None:
-    """Rounding normal values to steps does not change the noise that is found: 1 % standard error from 20,000."""
-    random = np.random.default_rng(2)
-    precision, spread = random.gamma(9, 0.1, 20_000), random.gamma(2, 0.1, 20_000)
-    mean = random.normal(size=20_000)
-    values = mean + random.normal(size=20_000) * np.sqrt(spread + 0.49 / precision)
-    values = np.clip(step * np.rint(values / step), -2.0, 2.0)
-    found = discrete_noise(values, mean, spread, precision, np.unique(values))
-    assert found == pytest.approx(0.7, rel=0.05)
-    assert discrete_noise(1e9 * values, 1e9 * mean, 1e18 * spread, precision, 1e9 * np.unique(values)) == pytest.approx(
-        1e9 * found
-    )
 
 
 def test_stencils_are_for_what_they_improve() -> None:

@@ -20,13 +20,13 @@ from accams.fit.calibrate import (
     held_out_split,
     lowest_point,
     noise_estimate,
-    predictive_noise,
     ruled_out,
     smooth_lowest_point,
     stage_sweeps,
 )
 from accams.fit.chains import Chains
 from accams.fit.hyper import Hyperparameters
+from accams.fit.noise import noise_of
 
 SIGMA = 0.5
 
@@ -76,33 +76,6 @@ def test_what_chance_explains():
     assert ruled_out(losses, 0, 3)
 
 
-def test_the_predictive_noise():
-    """Nine tenths of the held-out errors lie within the intervals of spread and noise."""
-    random = np.random.default_rng(3)
-    error, spread, precision = random.normal(size=500), random.gamma(2, 0.2, 500), random.gamma(9, 0.1, 500)
-    found = predictive_noise(error, spread, precision)
-    for noise, inside in ((1.000001 * found, 450), (0.999999 * found, 449)):
-        assert (np.abs(error) <= 1.64485363 * np.sqrt(spread + noise**2 / precision)).sum() == inside
-    without = predictive_noise(error, np.zeros(500), precision)
-    assert without == pytest.approx(np.sort(np.sqrt(precision) * np.abs(error))[449] / 1.64485363)
-    assert found < without
-    assert predictive_noise(0.1 * error, 10 + spread, precision) < 1e-6  # the spread alone explains the errors
-    assert predictive_noise(0 * error, 0 * spread, precision) < 1e-100
-    scaled = predictive_noise(1e20 * error, 1e40 * spread, precision)
-    assert scaled == pytest.approx(1e20 * found)
-    weightless = np.append(error, 1e9), np.append(spread, 1.0), np.append(precision, 0.0)
-    assert predictive_noise(*weightless) == found
-    assert predictive_noise(error, spread, 0.0 * precision) == 0.0
-
-
-def test_the_predictive_noise_of_normal_errors():
-    """For normal errors it is their standard deviation: 0.9 % standard error from 20,000 of them, 3 % are allowed."""
-    random = np.random.default_rng(5)
-    precision = random.gamma(9, 0.1, 20_000)
-    error = random.normal(size=20_000) * np.sqrt(0.3 + 0.49 / precision)
-    assert predictive_noise(error, np.full(20_000, 0.3), precision) == pytest.approx(0.7, rel=0.03)
-
-
 class Spreading:
     """Return draws with this spread everywhere, whose rows have twice the noise."""
 
@@ -123,7 +96,7 @@ def test_the_predictive_noise_of_the_whole_run():
     error, weight, spread = random.normal(size=300), random.gamma(9, 0.1, 300), random.gamma(2, 0.1, 300)
     held_out = np.stack([error + 3.0, error, weight, spread, np.zeros(300), np.arange(300), np.arange(300) % 7])
     found = Calibration(1.0, 0.9, 1.0, held_out=held_out, spread=0.2)
-    assert found.predictive_noise(Spreading(0.4)) == predictive_noise(error, 2 * spread, weight / 2)
+    assert found.predictive_noise(Spreading(0.4)) == noise_of(error, error, 2 * spread, weight / 2, False)
     assert found.predictive_noise(Spreading(0.2)) > found.predictive_noise(Spreading(0.4))
     assert Calibration(1.0, 0.9, 1.0).predictive_noise(Spreading(0.4)) == 0.9
     assert replace(found, spread=0.0).predictive_noise(Spreading(0.4)) == 0.9

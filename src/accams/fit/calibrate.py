@@ -25,13 +25,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from accams.data.observations import Observations
 from accams.data.splits import some_positions
 from accams.fit.additive import Additive
 from accams.fit.chains import Chains
 from accams.fit.keys import Purpose, generator
+from accams.fit.noise import noise_of
 from accams.model.posterior import Posterior
 
 Floats = NDArray[np.float64]
@@ -47,12 +47,8 @@ DOUBT = 1.5  # standard errors by which a level must be worse than the best to b
 MATTERS = 0.005  # and fraction of the error
 WORTH = 3e-3  # fraction of the error by which a blend must improve on the additive model,
 SHIFTED = 1e-3  # and by which levels must have improved to try others beyond them
-COVERED = 0.9  # coverage of prediction intervals by which the predictive noise is chosen,
-ALL = (0.8, 0.95, 0.95)  # and those for values of a scale
-MOST_STEPS = 50  # of at most so many steps
 SHARE = 0.05  # fraction of the observations held out,
 FEWEST, MOST = 2_000, 500_000  # within these bounds, and never more than a fifth
-MOST_NOISE = 1.5  # times the error is the largest predictive noise on a scale
 ADDED = 4e-4  # share of the squared error that keeping few draws may add
 MANY = 1 << 30
 ALONE = 1.0, 1.0  # weight of stencils that are not blended
@@ -87,7 +83,7 @@ class Calibration:
         value, error, weight, spread, effects, rows, cols = self.held_out
         i, j = rows.astype(np.int64), cols.astype(np.int64)
         growth = float(posterior.moments_of_draws(i, j)[1].mean()) / self.spread
-        return _noise_of(value, error, growth * spread + effects, weight / posterior.row_noise(i), self.weight < 1.0)
+        return noise_of(value, error, growth * spread + effects, weight / posterior.row_noise(i), self.weight < 1.0)
 
 
 def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
@@ -174,11 +170,11 @@ class CalibrationSet:
             precision = precision if weight else self.weights  # no stencils, no noise of rows
         if self.additive is not None:
             effects = self.additive.spread(self.rows, self.cols, min(weight, 1.0))
-        noise = _noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
+        noise = noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
         if self.additive is not None:
             unseen = self.additive.unseen(self.rows, self.cols)
             effects += self.additive.explained_beside(noise, weight) * unseen
-            noise = _noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
+            noise = noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
         kept = np.stack([*(x[self.some] for x in (self.values, error, self.weights, spread, effects)), *self.near])
         square = float(np.average(error**2, weights=self.weights))
         return Calibration(sigma2, noise, square, levels, errors, estimate, kept, float(spread[n:].mean()), weight)
@@ -343,60 +339,3 @@ def noise_estimate(f: Floats, values: Floats, precision: Floats) -> float:
     """Estimate sigma^2 from independent draws f (chain, cell) of the mean at held-out cells."""
     error = np.mean(precision * (values - f) ** 2)
     return float(error - 2.0 * np.mean(precision * f.var(axis=0, ddof=1)))
-
-
-def _noise_of(values: Floats, error: Floats, spread: Floats, precision: Floats, blended: bool) -> float:
-    """Return the predictive noise; where stencils are blended, values of a scale of few steps count as such."""
-    weighted = precision > 0.0
-    levels = np.unique(values[weighted]) if blended else values[:0]
-    if not 1 < len(levels) <= MOST_STEPS:
-        return predictive_noise(error, spread, precision)
-    values, error, spread, precision = (x[weighted] for x in (values, error, spread, precision))
-    return discrete_noise(values, values - error, spread, precision, levels)
-
-
-def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
-    """Return the noise with which normal prediction intervals of probability `COVERED` contain that many errors."""
-    reach = float(ndtri(0.5 + 0.5 * COVERED)) ** 2
-    weighted = precision > 0.0
-    if not weighted.any():
-        return 0.0
-    error, spread, precision = error[weighted], spread[weighted], precision[weighted]
-
-    def enough(noise2: float) -> bool:
-        return bool(np.mean(error**2 <= reach * (spread + noise2 / precision)) >= COVERED)
-
-    return _least(enough, 0.0, float(np.max(precision * error**2)) / reach + 1e-300)  # which contains every error
-
-
-def discrete_noise(values: Floats, mean: Floats, spread: Floats, precision: Floats, levels: Floats) -> float:
-    """Return the noise with which as many values as they should lie within the intervals of 80 and 95 %.
-
-    A value of a scale of few steps stands for all between the middles to its neighbours. A step that lies partly within
-    an interval counts by the share of its probability that does (the randomised probability integral transform).
-    """
-    edges = np.concatenate([[-np.inf], (levels[1:] + levels[:-1]) / 2.0, [np.inf]])
-    at = np.searchsorted(levels, values)
-    below, above = edges[at] - mean, edges[at + 1] - mean
-
-    def enough(noise2: float) -> bool:
-        scale = np.sqrt(spread + noise2 / precision)
-        low, high = ndtr(below / scale), ndtr(above / scale)
-        mass = np.maximum(high - low, 1e-300)
-        inside = [np.clip(np.minimum(high, 0.5 + p / 2) - np.maximum(low, 0.5 - p / 2), 0.0, None) for p in ALL]
-        return float(np.mean(np.sum(inside, axis=0) / mass)) >= sum(ALL)
-
-    # With very much noise every step gets its share again: take the first noise that is enough, not any.
-    noise2 = 1e-4 * float(np.mean(precision * (values - mean) ** 2)) + 1e-300
-    most = MOST_NOISE**2 * float(np.mean(precision * (values - mean) ** 2))
-    while noise2 < most and not enough(noise2):
-        noise2 *= 1.1
-    return _least(enough, 0.0, noise2) if noise2 < most else float(np.sqrt(most))
-
-
-def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the root of the least variance that is enough, by bisection; `high` is enough."""
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return float(np.sqrt(high))
