@@ -1,0 +1,291 @@
+"""A stencil sum in place of an item-item map, fitted in the metric of the regression that the map solves.
+
+Which items go with which is a regression of what people chose on itself (EASE, Steck 2019): the map B minimises
+
+    |X - X B|^2 + lambda |B|^2    with a diagonal of zeros,
+
+and with A = X'X + lambda I the loss of any other map S of zero diagonal is larger by exactly tr((B - S)' A (B - S)).
+So this is the error that a stencil sum in place of B should minimise; its diagonal, which is never used, is free. The
+gradient needs B no more than A does: off the diagonal, A B is X'X.
+
+Lines of the map are scaled by h, about the square root of the diagonal of A (`scales`): the metric of the scaled map
+has a diagonal of about ones, so that the lines of popular items do not need finer templates than others.
+
+The start is the best map of low rank in this metric, B V V' with V the leading eigenvectors of B'AB, quantised: each
+pair of vectors becomes a stencil whose template is the outer product of their levels. Rounds of improving the labels
+and the template of each stencil in turn then lower the error at the same price per bit; they gain most.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.errors import InputError
+from accams.fit.keys import Purpose, generator
+from accams.fit.price import code_bits, in_steps
+from accams.fit.regression import Directions, leading, solved
+from accams.fit.search import SLOPE
+from accams.kernels import itemmap as kernels
+from accams.model import file
+from accams.model.stencils import Stencil, StencilSum, label_type
+from accams.threads import Threads
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+RIDGE = 1e-6  # of the metric between clusters, relative to its mean: clusters without members keep a template line
+OCTAVES = 2.0  # steps of a scale in a factor of two
+FEWEST_BITS = 1.0  # of a label, by which the number of directions at the start is bounded
+GIVE_UP = 3  # directions not worth their bits after which the start is complete
+MOST_STEPS = 31  # of a quantised vector, to either side
+START = 1.3  # size of the start, relative to what is asked for: rounds make it smaller
+ROUNDS, MOST_ROUNDS = 4, 30  # of improving; more while the file is too large
+AIM = 0.985  # of the bytes to be used
+
+
+@dataclass
+class Problem:
+    """The scaled regression: what stencil sums are fitted to."""
+
+    metric: NDArray[np.float32]  # A / h h'
+    target: NDArray[np.float32]  # X'X / h, with a diagonal of zeros
+    scales: Floats  # h
+
+    @classmethod
+    def of(cls, gram: Floats, penalty: float) -> Self:
+        """From X'X and lambda."""
+        diagonal = np.diagonal(gram) + penalty
+        scales = np.exp2(np.rint(OCTAVES * 0.5 * np.log2(diagonal)) / OCTAVES)
+        target = (gram / scales[:, None]).astype(np.float32)
+        metric = (gram / scales[:, None] / scales).astype(np.float32)
+        np.fill_diagonal(metric, diagonal / scales**2)
+        np.fill_diagonal(target, 0.0)
+        return cls(metric, target, scales)
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return len(self.scales)
+
+
+@dataclass
+class Part:
+    """One stencil of the sum, with the metric summed over its row clusters."""
+
+    rows: Labels
+    cols: Labels
+    template: Floats
+    sums: Floats
+
+    @property
+    def lines(self) -> Floats:
+        """The metric times the stencil, for each column cluster."""
+        return self.sums @ self.template
+
+    @property
+    def diagonal(self) -> Floats:
+        """Entries of the stencil at the diagonal, which is left out."""
+        return np.asarray(self.template[self.rows, self.cols])
+
+    def compact(self) -> Self:
+        """Return the stencil without clusters that have no members."""
+        (rows, at), (cols, to) = (np.unique(x, return_inverse=True) for x in (self.rows, self.cols))
+        template, sums = self.template[rows][:, cols], self.sums[:, rows]
+        return type(self)(at.astype(np.int64), to.astype(np.int64), template.copy(), np.ascontiguousarray(sums))
+
+
+@dataclass
+class Map:
+    """A stencil sum that approximates the scaled map, and what it leaves: target - metric @ sum."""
+
+    problem: Problem
+    threads: Threads = field(default_factory=Threads)
+    seed: int = 0
+    parts: list[Part] = field(default_factory=list)
+    rounds: int = 0
+
+    def __post_init__(self) -> None:
+        self.left = self.problem.target.copy()
+
+    def add(self, rows: Labels, cols: Labels, template: Floats | None = None) -> None:
+        """Add a stencil with these labels, by default with the best template for them."""
+        shape = int(rows.max()) + 1, int(cols.max()) + 1
+        nothing = Part(rows, cols, np.zeros(shape), np.zeros((len(rows), shape[0])))
+        self._run(kernels.label_sums, self.problem.metric, rows, nothing.sums)
+        if template is None:
+            template = self._best_template(*self._wanted(nothing, rows, nothing.sums), rows, cols, nothing.sums)
+        self.parts.append(replace(nothing, template=np.ascontiguousarray(template, np.float64)))
+        self._exchange(nothing, self.parts[-1])
+
+    def round(self, price: float) -> int:
+        """Improve the labels and the template of each stencil in turn; return how many labels changed."""
+        order = generator(self.seed, Purpose.PROJECTION, self.rounds).permutation(self.problem.size)
+        self.rounds += 1
+        moved = 0
+        for l, old in enumerate(self.parts):
+            new = self._improved(old, price, order)
+            self._exchange(old, new)
+            self.parts[l] = new.compact()
+            moved += sum(int(np.count_nonzero(x != y)) for x, y in ((old.rows, new.rows), (old.cols, new.cols)))
+        self.parts = [part for part in self.parts if min(part.template.shape) > 1 or part.template.any()]
+        return moved
+
+    def scaled(self) -> Floats:
+        """Return the scaled map, with a diagonal of zeros."""
+        out = np.zeros((self.problem.size,) * 2)
+        for part in self.parts:
+            out += part.template[part.rows][:, part.cols]
+        np.fill_diagonal(out, 0.0)
+        return out
+
+    def error(self) -> float:
+        """Return tr(S'AS) - 2 tr(S'G): by how much the regression's loss differs from that of no map at all."""
+        return float(-np.sum(self.scaled() * (self.problem.target + self.left)))
+
+    def to_sum(self, price: float) -> StencilSum:
+        """Return the scaled map as a stencil sum, with templates quantised for this price per bit."""
+        stencils, each = [], np.arange(self.problem.size)
+        for part in self.parts:
+            weight = self.problem.size * float(part.sums[each, part.rows].sum())
+            template, step = in_steps(part.template, price, weight)
+            rows, cols = (x.astype(label_type(k)) for x, k in zip((part.rows, part.cols), template.shape, strict=True))
+            stencils.append(Stencil(template, rows, cols, step))
+        return StencilSum((self.problem.size,) * 2, 0.0, tuple(stencils))
+
+    # -- one stencil ----------------------------------------------------------------------------------------------
+
+    def _improved(self, old: Part, price: float, order: Labels) -> Part:
+        """Return a stencil with better row labels, then better column labels, then the best template for them."""
+        rows, cols, sums = old.rows.copy(), old.cols.copy(), old.sums.copy()
+        gradient = np.zeros((self.problem.size, old.template.shape[1]))
+        self._run(kernels.label_sums, self.left, cols, gradient)
+        counts = np.bincount(cols, minlength=old.template.shape[1]).astype(np.float64)
+        prices = _prices(rows, old.template.shape, price)
+        kernels.improve_rows(self.problem.metric, order, old.template, cols, counts, prices, rows, sums, gradient)
+
+        wanted, between = self._wanted(old, rows, sums)
+        template = self._best_template(wanted, between, rows, cols, sums)
+        square = np.einsum("aq,ab,bq->q", template, between, template)
+        prices = _prices(cols, template.shape[::-1], price)
+        self._run(kernels.improve_cols, wanted, sums, self.problem.metric, rows, template, square, prices, cols)
+        return Part(rows, cols, self._best_template(wanted, between, rows, cols, sums), sums)
+
+    def _wanted(self, old: Part, rows: Labels, sums: Floats) -> tuple[Floats, Floats]:
+        """Return what the other stencils leave, summed over row clusters off the diagonal, and the metric likewise."""
+        each, k = np.arange(self.problem.size), sums.shape[1]
+        wanted = np.zeros((k, self.problem.size))
+        self._run(kernels.cluster_lines, self.left, rows, wanted)
+        lines, diagonal = old.lines, old.diagonal
+        totals, between = np.zeros((k, lines.shape[1])), np.zeros((k, k))
+        np.add.at(totals, rows, lines)
+        np.add.at(between, rows, sums)
+        wanted += totals[:, old.cols] - diagonal * sums.T
+        wanted[rows, each] -= lines[each, old.cols] - diagonal * np.diagonal(self.problem.metric)
+        return wanted, (between + between.T) / 2.0
+
+    def _best_template(self, wanted: Floats, between: Floats, rows: Labels, cols: Labels, sums: Floats) -> Floats:
+        k, width = len(wanted), int(cols.max()) + 1
+        matrices, sides = np.zeros((width, k, k)), np.zeros((width, k))
+        kernels.normal_equations(wanted, sums, self.problem.metric, between, rows, cols, matrices, sides)
+        matrices[:, np.arange(k), np.arange(k)] += RIDGE * np.trace(between) / k + 1e-30
+        return np.ascontiguousarray(np.linalg.solve(matrices, sides[:, :, None])[:, :, 0].T)
+
+    def _exchange(self, old: Part, new: Part) -> None:
+        """Bring `left` up to date after a stencil has changed."""
+        before, after = (old.lines, old.cols, old.diagonal), (new.lines, new.cols, new.diagonal)
+        self._run(kernels.exchange, self.left, self.problem.metric, *before, *after)
+
+    def _run(self, kernel: Callable[..., None], *args: Any) -> None:
+        """Run a kernel over ranges of all items."""
+        self.threads.run(kernel, self.threads.split_evenly(self.problem.size, self.problem.size), *args)
+
+
+def _prices(labels: Labels, shape: tuple[int, ...], price: float) -> Floats:
+    """Return what each use of a label of `shape[0]` costs, each with `shape[1]` template entries."""
+    counts = np.bincount(labels, minlength=shape[0])
+    return np.where(counts > 0, price * code_bits(counts, len(labels), shape[1]), np.inf)
+
+
+def compressed_map(
+    gram: Floats, penalty: float, max_bytes: int, *, seed: int = 0, threads: Threads | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> tuple[StencilSum, Floats]:  # fmt: skip
+    """Return a stencil sum of at most `max_bytes` in place of the map, and the scales its lines are divided by.
+
+    Parameters
+    ----------
+    gram, penalty
+        X'X and lambda of the regression.
+    max_bytes : int
+        Size of the sum in a file.
+    seed, threads
+        Of the directions and of the order in which labels are improved; for the passes.
+    watch : callable, optional
+        Called as ``watch(round, rounds)`` after each round.
+    """
+    problem, threads = Problem.of(gram, penalty), threads or Threads()
+    number = int(np.ceil(START * 8.0 * max_bytes / (2.0 * problem.size * FEWEST_BITS)))
+    found = leading(gram, penalty, solved(gram, penalty), number, generator(seed, Purpose.PROJECTION))
+    price = _first_price(found, problem.scales, START * max_bytes)
+    model = _quantised(Map(problem, threads, seed), found, price)
+    least = len(file.to_bytes(StencilSum((problem.size,) * 2, 0.0, ())))
+    if max_bytes < least:
+        raise InputError(f"max_bytes={max_bytes:,} is too small: a map without any stencil takes {least:,}")
+    best = StencilSum((problem.size,) * 2, 0.0, ())
+    for number in range(MOST_ROUNDS):
+        model.round(price)
+        if watch is not None:
+            watch(min(number + 1, ROUNDS), ROUNDS)
+        made = model.to_sum(price)
+        share = (len(file.to_bytes(made)) - least) / max(max_bytes - least, 1)
+        best = made if share <= 1.0 else best
+        if number + 1 >= ROUNDS and len(best):
+            break
+        price *= float(np.clip((share / AIM) ** (0.5 / SLOPE), 0.5, 2.0))
+    return best, problem.scales
+
+
+def _first_price(found: Directions, scales: Floats, size: float) -> float:
+    """Return the price per bit at which the quantised directions have about this many bytes, by bisection."""
+    low, high = -60.0, 60.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        bits = sum(_entropy(x) for pair in _steps(found, scales, 2.0**middle) for x in pair)
+        low, high = (middle, high) if bits > 8.0 * size else (low, middle)
+    return float(2.0**high)
+
+
+def _steps(found: Directions, scales: Floats, price: float) -> Iterator[tuple[Labels, Labels]]:
+    """Yield the directions in steps of the size that the price asks for, as long as they are worth their bits.
+
+    Each vector is in its scale: an error of either adds its square to the error of the map.
+    """
+    step, failed = np.sqrt(6.0 * price / np.log(2.0)), 0
+    for rows, cols, size in zip(found.rows.T, found.cols.T, found.sizes, strict=True):
+        gain, pair = float(size) ** 2, list[Labels]()
+        for x in (scales * rows, size * cols):
+            wide = max(step, np.abs(x).max() / MOST_STEPS, 1e-300)
+            pair.append(np.rint(x / wide).astype(np.int64))
+            gain -= float(np.square(x - wide * pair[-1]).sum()) + price * _entropy(pair[-1])
+        failed = 0 if gain > 0.0 else failed + 1
+        if failed == GIVE_UP:
+            return
+        if gain > 0.0:
+            yield pair[0], pair[1]
+
+
+def _entropy(x: Labels) -> float:
+    """Return the bits of these numbers, each coded by its frequency."""
+    counts = np.bincount(x - x.min())
+    counts = counts[counts > 0]
+    return float(-np.sum(counts * np.log2(counts / len(x))))
+
+
+def _quantised(model: Map, found: Directions, price: float) -> Map:
+    """Add the quantised directions as stencils: their templates are the best ones for these labels."""
+    for pair in _steps(found, model.problem.scales, price):
+        rows, cols = (np.unique(x, return_inverse=True)[1].astype(np.int64) for x in pair)
+        model.add(rows, cols)
+    return model
