@@ -105,10 +105,10 @@ def test_what_is_left() -> None:
 
 
 def test_rows_move_to_where_the_error_is_lower() -> None:
-    """Each move is the best one at its time, and sums and gradient stay those of the labels."""
+    """Each move is the best one at its time, and sums stay those of the labels."""
     model, prices = a_map(seed=1), np.array([0.02, 0.01, 0.03])
     part, metric, n = model.parts[1], model.problem.metric, model.problem.size
-    rows, sums, gradient = part.rows.copy(), part.sums.copy(), np.zeros((n, 4))
+    rows, sums, gradient = part.rows.copy(), part.sums.copy(), np.zeros((4, n))
     kernels.label_sums(0, n, model.left, part.cols, gradient)
     counts = np.bincount(part.cols, minlength=4).astype(float)
     expected = part.rows.copy()
@@ -119,18 +119,13 @@ def test_rows_move_to_where_the_error_is_lower() -> None:
             tried[i] = label
             costs.append(error_of(model, with_part(model, 1, tried, part.cols, part.template)) + prices[label])
         expected[i] = int(np.argmin(costs))
-    order = np.arange(n)
-    moved = kernels.improve_rows(metric, order, part.template, part.cols, counts, prices, rows, sums, gradient)
+    now = part.lines, part.cols, counts, prices, gradient
+    moved = kernels.improve_rows(metric, np.arange(n), part.template, *now, rows, sums)
     np.testing.assert_array_equal(rows, expected)
     assert moved == np.count_nonzero(rows != part.rows) > 3
     again = np.zeros_like(sums)
     kernels.label_sums(0, n, metric, rows, again)
     np.testing.assert_allclose(sums, again, atol=1e-4)
-    left = model.problem.target - metric @ (lambda x: x - np.diag(np.diagonal(x)))(
-        with_part(model, 1, rows, part.cols, part.template)
-    )
-    np.fill_diagonal(left, 0.0)
-    np.testing.assert_allclose(gradient, left @ np.eye(4)[part.cols], atol=1e-3)
 
 
 def test_columns_take_their_best_labels() -> None:

@@ -58,8 +58,8 @@ class Problem:
         """From X'X and lambda."""
         diagonal = np.diagonal(gram) + penalty
         scales = np.exp2(np.rint(OCTAVES * 0.5 * np.log2(diagonal)) / OCTAVES)
-        target = (gram / scales[:, None]).astype(np.float32)
-        metric = (gram / scales[:, None] / scales).astype(np.float32)
+        target = (gram / scales[:, None]).astype(np.float32, order="C")  # passes go line by line
+        metric = (gram / scales[:, None] / scales).astype(np.float32, order="C")
         np.fill_diagonal(metric, diagonal / scales**2)
         np.fill_diagonal(target, 0.0)
         return cls(metric, target, scales)
@@ -77,12 +77,12 @@ class Part:
     rows: Labels
     cols: Labels
     template: Floats
-    sums: Floats
+    sums: Floats  # (row cluster, item)
 
     @property
     def lines(self) -> Floats:
-        """The metric times the stencil, for each column cluster."""
-        return self.sums @ self.template
+        """The metric times the stencil (column cluster, item)."""
+        return np.ascontiguousarray(self.template.T @ self.sums)
 
     @property
     def diagonal(self) -> Floats:
@@ -92,8 +92,7 @@ class Part:
     def compact(self) -> Self:
         """Return the stencil without clusters that have no members."""
         (rows, at), (cols, to) = (np.unique(x, return_inverse=True) for x in (self.rows, self.cols))
-        template, sums = self.template[rows][:, cols], self.sums[:, rows]
-        return type(self)(at.astype(np.int64), to.astype(np.int64), template.copy(), np.ascontiguousarray(sums))
+        return type(self)(at.astype(np.int64), to.astype(np.int64), self.template[np.ix_(rows, cols)], self.sums[rows])
 
 
 @dataclass
@@ -112,7 +111,7 @@ class Map:
     def add(self, rows: Labels, cols: Labels, template: Floats | None = None) -> None:
         """Add a stencil with these labels, by default with the best template for them."""
         shape = int(rows.max()) + 1, int(cols.max()) + 1
-        nothing = Part(rows, cols, np.zeros(shape), np.zeros((len(rows), shape[0])))
+        nothing = Part(rows, cols, np.zeros(shape), np.zeros((shape[0], len(rows))))
         self._run(kernels.label_sums, self.problem.metric, rows, nothing.sums)
         if template is None:
             template = self._best_template(*self._wanted(nothing, rows, nothing.sums), rows, cols, nothing.sums)
@@ -148,7 +147,7 @@ class Map:
         """Return the scaled map as a stencil sum, with templates quantised for this price per bit."""
         stencils, each = [], np.arange(self.problem.size)
         for part in self.parts:
-            weight = self.problem.size * float(part.sums[each, part.rows].sum())
+            weight = self.problem.size * float(part.sums[part.rows, each].sum())
             template, step = in_steps(part.template, price, weight)
             rows, cols = (x.astype(label_type(k)) for x, k in zip((part.rows, part.cols), template.shape, strict=True))
             stencils.append(Stencil(template, rows, cols, step))
@@ -159,11 +158,12 @@ class Map:
     def _improved(self, old: Part, price: float, order: Labels) -> Part:
         """Return a stencil with better row labels, then better column labels, then the best template for them."""
         rows, cols, sums = old.rows.copy(), old.cols.copy(), old.sums.copy()
-        gradient = np.zeros((self.problem.size, old.template.shape[1]))
+        gradient, lines = np.zeros((old.template.shape[1], self.problem.size)), old.lines
         self._run(kernels.label_sums, self.left, cols, gradient)
         counts = np.bincount(cols, minlength=old.template.shape[1]).astype(np.float64)
         prices = _prices(rows, old.template.shape, price)
-        kernels.improve_rows(self.problem.metric, order, old.template, cols, counts, prices, rows, sums, gradient)
+        now = lines, cols, counts, prices, gradient
+        kernels.improve_rows(self.problem.metric, order, old.template, *now, rows, sums)
 
         wanted, between = self._wanted(old, rows, sums)
         template = self._best_template(wanted, between, rows, cols, sums)
@@ -174,15 +174,12 @@ class Map:
 
     def _wanted(self, old: Part, rows: Labels, sums: Floats) -> tuple[Floats, Floats]:
         """Return what the other stencils leave, summed over row clusters off the diagonal, and the metric likewise."""
-        each, k = np.arange(self.problem.size), sums.shape[1]
-        wanted = np.zeros((k, self.problem.size))
+        each, wanted = np.arange(self.problem.size), np.zeros(sums.shape)
         self._run(kernels.cluster_lines, self.left, rows, wanted)
         lines, diagonal = old.lines, old.diagonal
-        totals, between = np.zeros((k, lines.shape[1])), np.zeros((k, k))
-        np.add.at(totals, rows, lines)
-        np.add.at(between, rows, sums)
-        wanted += totals[:, old.cols] - diagonal * sums.T
-        wanted[rows, each] -= lines[each, old.cols] - diagonal * np.diagonal(self.problem.metric)
+        totals, between = (np.stack([np.bincount(rows, x, len(sums)) for x in of], axis=1) for of in (lines, sums))
+        wanted += totals[:, old.cols] - diagonal * sums
+        wanted[rows, each] -= lines[old.cols, each] - diagonal * np.diagonal(self.problem.metric)
         return wanted, (between + between.T) / 2.0
 
     def _best_template(self, wanted: Floats, between: Floats, rows: Labels, cols: Labels, sums: Floats) -> Floats:
@@ -194,8 +191,11 @@ class Map:
 
     def _exchange(self, old: Part, new: Part) -> None:
         """Bring `left` up to date after a stencil has changed."""
-        before, after = (old.lines, old.cols, old.diagonal), (new.lines, new.cols, new.diagonal)
-        self._run(kernels.exchange, self.left, self.problem.metric, *before, *after)
+        pairs, which = np.unique(old.cols * new.template.shape[1] + new.cols, return_inverse=True)
+        before, after = np.divmod(pairs, new.template.shape[1])
+        changes = np.ascontiguousarray((old.lines[before] - new.lines[after]).T, np.float32)
+        diagonal = (new.diagonal - old.diagonal).astype(np.float32)
+        self._run(kernels.exchange, self.left, self.problem.metric, changes, which.astype(np.int32), diagonal)
 
     def _run(self, kernel: Callable[..., None], *args: Any) -> None:
         """Run a kernel over ranges of all items."""
