@@ -188,3 +188,37 @@ def test_new_rows_and_columns_are_covered(seed: int, interactions: float) -> Non
     inside = np.abs(mean - values.ravel()) < 1.2816 * std
     for some in ((i >= m - new) & (j < n - new), (i < m - new) & (j >= n - new), (i >= m - new) & (j >= n - new)):
         assert 0.65 < inside[some].mean() < 0.92  # 60 effects each: a standard error of 5 %
+
+
+@pytest.fixture(scope="module")
+def partly_seen() -> tuple[BayesianACCAMS, np.ndarray]:
+    """Interactions that stencils find, and a row and a column without observations."""
+    random = np.random.default_rng(3)
+    values = np.outer(random.choice([-1.0, 1.0], 80), random.choice([-1.0, 1.0], 50)) + random.normal(0, 0.4, (80, 50))
+    values[random.random(values.shape) < 0.4] = np.nan
+    values[-1], values[:, -1] = np.nan, np.nan
+    return BayesianACCAMS(2, 2, n_sweeps=20, n_chains=2, clip=False, random_state=0, verbose=False), values
+
+
+@pytest.mark.parametrize("noise", ["calibrated", "sampled"])
+def test_the_scale_of_weights_does_not_change_what_is_unknown(
+    partly_seen: tuple[BayesianACCAMS, np.ndarray], noise: str, quick_calibration: None
+) -> None:
+    model, values = partly_seen
+    found = []
+    for weight in (1.0, 10.0):
+        model.set_params(noise=noise).fit(values, sample_weight=np.where(np.isnan(values), np.nan, weight))
+        found.append(model.posterior_.effects.interaction_variance)
+    assert found[0] == pytest.approx(1.0, abs=0.25)
+    assert found[1] == pytest.approx(found[0], rel=0.1)
+
+
+def test_quantiles_of_items_never_seen(partly_seen: tuple[BayesianACCAMS, np.ndarray], quick_calibration: None) -> None:
+    """A candidate without observations is ranked by its own spread."""
+    model, values = partly_seen
+    model.set_params(noise="calibrated").fit(values)
+    some = [0, 1, 2, 49]
+    mean, std = model.predict([[0, j] for j in some], return_std=True)
+    order = np.argsort(-(mean - 1.2815515655 * std), kind="stable")
+    found = model.recommend(0, 4, quantile=0.1, candidates=some, exclude_seen=False)["item"].tolist()
+    assert found == [some[p] for p in order]

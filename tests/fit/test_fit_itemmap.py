@@ -196,6 +196,28 @@ def test_a_map_in_few_bytes(max_bytes: int) -> None:
     assert file.to_bytes(again) == file.to_bytes(small)
 
 
+@pytest.mark.parametrize(("n_items", "max_bytes"), [(14, 1000), (14, 9000), (40, 1500), (40, 12_000)])
+def test_more_bytes_than_labels_need(n_items: int, max_bytes: int) -> None:
+    """Templates take most of a small map's file: they count when the first price is chosen."""
+    X = choices(600, n_items, seed=1)
+    small, scales = compressed_map(X.T @ X, PENALTY, max_bytes)
+    made = small.dense() / scales[:, None]
+    np.fill_diagonal(made, 0.0)
+    best = loss(X, solved(X.T @ X, PENALTY))
+    assert len(file.to_bytes(small)) <= max_bytes
+    assert loss(X, 0.0 * made) - loss(X, made) > 0.9 * (loss(X, 0.0 * made) - best)
+
+
+def test_items_that_nobody_chose_and_single_items() -> None:
+    X = choices(300, 30, seed=2)
+    X[:, 4] = 0.0
+    small, scales = compressed_map(X.T @ X, PENALTY, 1500)
+    assert len(small) > 0
+    assert np.isfinite(scales).all()
+    assert np.isfinite(small.dense()).all()
+    assert not len(compressed_map(X[:, :1].T @ X[:, :1], PENALTY, 1500)[0])
+
+
 def test_too_few_bytes() -> None:
     X = choices()
     with pytest.raises(InputError, match="max_bytes=50 is too small: a map without any stencil takes"):

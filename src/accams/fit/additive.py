@@ -66,6 +66,7 @@ class Additive:
     rows: Axis
     cols: Axis
     noise: float  # variance of an observation of weight one
+    unit: float = 1.0  # mean weight of an observation
 
     def predict(self, i: Positions, j: Positions) -> Floats:
         """Predict the cells (i[p], j[p]) of known rows and columns."""
@@ -80,8 +81,11 @@ class Additive:
         return np.asarray(~(self.rows.seen[i] & self.cols.seen[j]))
 
     def explained_beside(self, noise: float, weight: float) -> float:
-        """Return the variance that stencils of this weight explain beside the effects, if they leave this noise."""
-        return max(self.noise - noise**2, 0.0) if weight > 0.0 else 0.0
+        """Return the variance that stencils of this weight explain beside the effects.
+
+        `noise` is what they leave: the standard deviation of an observation of mean weight.
+        """
+        return max(self.noise / self.unit - noise**2, 0.0) if weight > 0.0 else 0.0
 
 
 def fit_additive(observations: Observations) -> Additive:
@@ -110,7 +114,7 @@ def fit_additive(observations: Observations) -> Additive:
         noise = max(left / observations.nnz, SMALLEST * scale * unit)
         _set_variances(observations, mean, sides, scale)
     rows, cols = (side.result(noise) for side in sides)
-    return Additive(mean + rows.new + cols.new, rows, cols, noise)
+    return Additive(mean + rows.new + cols.new, rows, cols, noise, unit)
 
 
 class _Side:

@@ -69,9 +69,13 @@ class Blend:
         """Return the posterior with blended draws and the variances of effects."""
         return replace(posterior, draws=self.draws(posterior.draws), effects=self.effects)
 
-    def with_noise(self, posterior: Posterior, noise: float) -> Posterior:
-        """Return the posterior with this noise: where a row or column was never seen, interactions add to it."""
-        effects = replace(self.effects, interaction_variance=self.additive.explained_beside(noise, self.weight))
+    def with_noise(self, posterior: Posterior, noise: float, calibrated: bool) -> Posterior:
+        """Return the posterior with this noise: where a row or column was never seen, interactions add to it.
+
+        A calibrated noise is that of an observation of mean weight, a sampled one that of weight one.
+        """
+        typical = noise if calibrated else noise / np.sqrt(self.additive.unit)
+        effects = replace(self.effects, interaction_variance=self.additive.explained_beside(typical, self.weight))
         return replace(posterior, noise=noise, effects=effects)
 
     @cached_property

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from accams.errors import InputError
 from accams.fit.keys import Purpose, generator
-from accams.fit.price import code_bits, in_steps
+from accams.fit.price import code_bits, in_steps, stencil_bits
 from accams.fit.regression import Directions, leading, solved
 from accams.fit.search import SLOPE
 from accams.kernels import itemmap as kernels
@@ -225,34 +225,40 @@ def compressed_map(
     watch : callable, optional
         Called as ``watch(round, rounds)`` after each round.
     """
-    problem, threads = Problem.of(gram, penalty), threads or Threads()
-    number = int(np.ceil(START * 8.0 * max_bytes / (2.0 * problem.size * FEWEST_BITS)))
-    found = leading(gram, penalty, solved(gram, penalty), number, generator(seed, Purpose.PROJECTION))
-    price = _first_price(found, problem.scales, START * max_bytes)
-    model = _quantised(Map(problem, threads, seed), found, price)
-    least = len(file.to_bytes(StencilSum((problem.size,) * 2, 0.0, ())))
+    empty = StencilSum((len(gram),) * 2, 0.0, ())
+    least = len(file.to_bytes(empty))
     if max_bytes < least:
         raise InputError(f"max_bytes={max_bytes:,} is too small: a map without any stencil takes {least:,}")
-    best = StencilSum((problem.size,) * 2, 0.0, ())
+    dense = solved(gram, penalty)
+    problem, threads = Problem.of(gram, penalty), threads or Threads()
+    number = int(np.ceil(START * 8.0 * max_bytes / (2.0 * problem.size * FEWEST_BITS)))
+    found = leading(gram, penalty, dense, number, generator(seed, Purpose.PROJECTION))
+    del dense
+    price = _first_price(found, problem.scales, START * max_bytes)
+    model = _quantised(Map(problem, threads, seed), found, price)
+    best = empty
     for number in range(MOST_ROUNDS):
         model.round(price)
         if watch is not None:
             watch(min(number + 1, ROUNDS), ROUNDS)
         made = model.to_sum(price)
         share = (len(file.to_bytes(made)) - least) / max(max_bytes - least, 1)
-        best = made if share <= 1.0 else best
-        if number + 1 >= ROUNDS and len(best):
+        best = made if share <= 1.0 and len(made) else best
+        if not model.parts or (number + 1 >= ROUNDS and share <= 1.0):
             break
-        price *= float(np.clip((share / AIM) ** (0.5 / SLOPE), 0.5, 2.0))
+        price *= float(np.clip((share / AIM) ** (0.5 / SLOPE), 0.5, 2.0))  # larger steps would end all stencils
     return best, problem.scales
 
 
 def _first_price(found: Directions, scales: Floats, size: float) -> float:
     """Return the price per bit at which the quantised directions have about this many bytes, by bisection."""
-    low, high = -60.0, 60.0
+    low, high = np.log2(np.square(found.sizes[0]) / len(scales) + 1e-300) + np.array([-40.0, 40.0])
     for _ in range(40):
         middle = 0.5 * (low + high)
-        bits = sum(_entropy(x) for pair in _steps(found, scales, 2.0**middle) for x in pair)
+        bits = sum(
+            stencil_bits(int(np.prod([np.ptp(x) + 1 for x in pair])), [x - x.min() for x in pair])
+            for pair in _steps(found, scales, 2.0**middle)
+        )
         low, high = (middle, high) if bits > 8.0 * size else (low, middle)
     return float(2.0**high)
 

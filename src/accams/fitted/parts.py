@@ -224,11 +224,10 @@ class Parts:
         """Whether the model knows how far observations are from its predictions."""
         return self.posterior is not None or self.spread is not None
 
-    @property
-    def spread_by_item(self) -> bool:
-        """Whether the predictive variance has more to it than draws and what depends on the row alone."""
+    def spread_by_item(self, columns: Positions) -> bool:
+        """Return whether the predictive variance of these has more to it than draws and what the row alone decides."""
         effects = None if self.posterior is None else self.posterior.effects
-        return self.posterior is None or (effects is not None and bool(effects.stds[1][self.catalogue.columns].any()))
+        return self.posterior is None or (effects is not None and bool(effects.spread_of(1, columns).any()))
 
     def moments(self, i: Positions, j: Positions) -> tuple[Floats, Floats]:
         """Return the mean before clipping and the variance of an observation (0 where the model knows of none)."""

@@ -43,7 +43,7 @@ def best_items(
     lower = model.check_order(return_std, quantile)
     catalogue = catalogue_of(model, candidates)
     left_out = catalogue.places_of(rows, None) if seen is None else catalogue.places_of(seen[1], seen[0])
-    if lower and model.spread_by_item:
+    if lower and model.spread_by_item(catalogue.columns):
         best = _best_by_quantile(model, catalogue, rows, n, left_out, lower)
     else:
         best = catalogue.best(rows, n, left_out, model.row_variance(rows) if lower else None, lower)
