@@ -31,10 +31,9 @@ def solved(gram: Floats, penalty: float) -> Floats:
     Examples
     --------
     >>> X = np.array([[1.0, 1, 0], [1, 1, 0], [0, 0, 1]])
-    >>> solved(X.T @ X, 1.0).round(2)
-    array([[0.  , 0.67, 0.  ],
-           [0.67, 0.  , 0.  ],
-           [0.  , 0.  , 0.  ]])
+    >>> solved(X.T @ X, 1.0)[:2, :2].round(2)
+    array([[0.  , 0.67],
+           [0.67, 0.  ]])
     """
     metric = np.array(gram, np.float64, order="F")
     metric[np.diag_indices_from(metric)] += penalty
