@@ -84,6 +84,15 @@ def test_damaged_deviations(fitted: tuple[float, BayesianACCAMS], wrong: Any, tm
         accams.load(tmp_path / "m")
 
 
+def test_a_damaged_variance_of_interactions(fitted: tuple[float, BayesianACCAMS], tmp_path: Path) -> None:
+    fitted[1].save(tmp_path / "m")
+    header, tensors = container.read(tmp_path / "m", "model", 99)
+    header["parts"]["posterior"]["interaction_variance"] = -1.0
+    (tmp_path / "m").write_bytes(container.to_bytes(header, tensors))
+    with pytest.raises(accams.ModelFileError, match="interaction_variance"):
+        accams.load(tmp_path / "m")
+
+
 def test_quantiles_rank_by_all_of_the_spread(fitted: tuple[float, BayesianACCAMS]) -> None:
     model = fitted[1]
     items = [item for item in model.model_.col_index.ids.tolist() if ("u1", item) not in set(X)]

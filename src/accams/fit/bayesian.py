@@ -138,8 +138,9 @@ def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> Ba
         posterior = state.blend.posterior(posterior)
     stretched = state.blend is not None and state.blend.weight > 1.0
     noise = sigma if calibration is None else calibration.predictive_noise(posterior)
-    posterior = replace(posterior, noise=noise)
-    if state.blend is not None:
+    if state.blend is None:
+        posterior = replace(posterior, noise=noise)
+    else:
         posterior = state.blend.with_noise(posterior, noise, calibration is not None)
     shown = plain if stretched else posterior  # the factor is that of the mean: a single draw is better without
     stencils = next(d for d in reversed(shown.draws) if d.chain == 0).stencils(obs.empty(0), obs.empty(1))
@@ -208,15 +209,9 @@ def _calibrate(
 
     try:
         calibration = calibrate(
-            chains,
-            held_out,
-            plan.n_chains,
-            bounds,
-            after_sweep,
-            stage_sweeps(plan.run.most_sweeps),
-            additive,
+            chains, held_out, plan.n_chains, bounds, after_sweep, stage_sweeps(plan.run.most_sweeps), additive,
             plan.weights,
-        )
+        )  # fmt: skip
         return calibration, chains.chains, "stopped" if stopped else "done"
     except KeyboardInterrupt:
         return Calibration(last, float(np.sqrt(last)), last), chains.chains, "interrupted"

@@ -90,9 +90,7 @@ class FoldedRow:
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
         profile = self.folded.in_units(model.sums)
-        if lower and model.spread_by_item(
-            catalogue.columns
-        ):  # the variance depends on the item: rank all of them, then cut
+        if lower and model.spread_by_item(catalogue.columns):  # rank all of them, then cut
             best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0)
             mean, variance = self._moments(best[best >= 0])
             order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
