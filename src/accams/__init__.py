@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 __all__ = [
-    "ACCAMS", "BayesianACCAMS", "Diagnostics", "Evaluation", "Explanation", "FoldedRow", "InputError", "Interactions",
-    "MissingDataError", "Model", "ModelFileError", "Observations", "Posterior", "Priors", "Recommendation", "Records",
-    "Schedule", "Stencil", "StencilSum", "Step", "Sweep", "__version__", "baselines", "batch", "data", "distill",
-    "load", "memory_estimate", "metrics", "refine", "report", "theory",
+    "ACCAMS", "BayesianACCAMS", "Diagnostics", "Evaluation", "Explanation", "FoldedRow", "InputError",
+    "Interactions", "ItemACCAMS", "ItemMap", "ListEvaluation", "ListExplanation", "MissingDataError", "Model",
+    "ModelFileError", "Observations", "Posterior", "Priors", "Recommendation", "Records", "Schedule", "Stencil",
+    "StencilSum", "Step", "Sweep", "__version__", "baselines", "batch", "data", "distill", "load",
+    "memory_estimate", "metrics", "refine", "report", "theory",
 ]  # fmt: skip
 
 _NAMES = {  # by module
@@ -21,6 +22,7 @@ _NAMES = {  # by module
     "errors": ("InputError", "MissingDataError", "ModelFileError"),
     "estimators.accams": ("ACCAMS",),
     "estimators.bayesian": ("BayesianACCAMS",),
+    "estimators.items": ("ItemACCAMS",),
     "fit.backfit": ("Step",),
     "fit.run": ("Sweep",),
     "fitted.folding": ("FoldedRow",),
@@ -28,12 +30,15 @@ _NAMES = {  # by module
     "fitted.model": ("Model",),
     "fitted.refining": ("distill", "refine"),
     "model.interactions": ("Interactions",),
+    "model.itemmap": ("ItemMap",),
     "model.posterior": ("Posterior",),
     "model.stencils": ("Stencil", "StencilSum"),
     "settings.bayesian": ("Priors", "Schedule"),
+    "use.because": ("ListExplanation",),
     "use.diagnostics": ("Diagnostics",),
     "use.evaluation": ("Evaluation",),
     "use.explain": ("Explanation",),
+    "use.list_evaluation": ("ListEvaluation",),
     "use.records": ("Recommendation", "Records"),
 }
 _HOMES = {name: f"accams.{module}" for module, names in _NAMES.items() for name in names}
@@ -45,6 +50,7 @@ if TYPE_CHECKING:
     from accams.errors import InputError, MissingDataError, ModelFileError
     from accams.estimators.accams import ACCAMS
     from accams.estimators.bayesian import BayesianACCAMS
+    from accams.estimators.items import ItemACCAMS
     from accams.fit.backfit import Step
     from accams.fit.run import Sweep
     from accams.fitted.folding import FoldedRow
@@ -52,12 +58,15 @@ if TYPE_CHECKING:
     from accams.fitted.model import Model
     from accams.fitted.refining import distill, refine
     from accams.model.interactions import Interactions
+    from accams.model.itemmap import ItemMap
     from accams.model.posterior import Posterior
     from accams.model.stencils import Stencil, StencilSum
     from accams.settings.bayesian import Priors, Schedule
+    from accams.use.because import ListExplanation
     from accams.use.diagnostics import Diagnostics
     from accams.use.evaluation import Evaluation
     from accams.use.explain import Explanation
+    from accams.use.list_evaluation import ListEvaluation
     from accams.use.records import Recommendation, Records
 
 

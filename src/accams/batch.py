@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from socket import gethostname
 from typing import Any, NamedTuple
@@ -11,10 +10,12 @@ from numpy.typing import NDArray
 
 from accams.data import store
 from accams.data.ids import Index
+from accams.data.inputs import read_choices
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
 from accams.errors import InputError, renamed
-from accams.fitted.files import joined, read_history
+from accams.fitted.files import adopt_history, load_history
+from accams.fitted.listing import weights_in
 from accams.fitted.loading import load
 from accams.fitted.model import Model
 from accams.model import container
@@ -64,7 +65,10 @@ def recommend_all(
     int
         Number of lines. Columns of ids are named as in the training data (or user and item).
     """
-    rows = len(_loaded(Path(model)).row_index)
+    one = _loaded(Path(model))
+    if history is not None and not len(one.row_index):
+        one = with_history(one, Path(history))
+    rows = len(one.row_index)
     starts = range(0, rows, rows_per_file)
     tasks = [Task("best", p, (lo, min(rows, lo + rows_per_file), n, include_seen, std)) for p, lo in enumerate(starts)]
     path = None if history is None else Path(history).resolve()
@@ -101,8 +105,7 @@ class Server:
         if self._model is None:
             self._model = _loaded(self._path)
             if self._seen is not None:
-                seen = interactions_in(self._seen, *self._model.indices)
-                self._model = replace(self._model, interactions=seen)
+                self._model = with_history(self._model, self._seen)
         columns: dict[str, NDArray[Any]] = getattr(self, f"_{task.kind}")(self._model, *task.arguments)
         if not self._folder.is_dir():
             raise InputError(f"{gethostname()} cannot see {self._folder}: name a folder that every machine sees")
@@ -122,20 +125,21 @@ class Server:
         return {names[0]: rows, names[1]: cols, **dict(zip(("prediction", "std"), predicted, strict=False))}
 
 
-def interactions_in(path: Path, rows: Index, cols: Index) -> Interactions:
-    """Read interactions between these ids from a history file, a store or a table of pairs."""
-    if store.is_store(path):
-        obs = Observations.open(path, verify=False)
-        if (rows, cols) == (obs.row_index, obs.col_index):
-            return Interactions(obs.row_starts, obs.cols)
-        return joined(Interactions(obs.row_starts, obs.cols), obs.row_index, obs.col_index, rows, cols, path)
+def with_history(model: Model, path: Path) -> Model:
+    """Return a model that knows what its users have seen, from a history file, a store or a table.
+
+    A model of lists that holds no users takes them from there.
+    """
     if container.is_container(path):
-        return read_history(path, rows, cols)
-    given = read_pairs(path)
-    places = rows.find(given[0]), cols.find(given[1])
-    if min(x.max() for x in places) < 0:
-        raise InputError(f"{path} has no user or no item of this model: is it the history of the same data?")
-    return Interactions.at(places[0], places[1], len(rows))
+        return load_history(model, path)
+    if model.item_map is None and not store.is_store(path):
+        users, items, _ = read_pairs(path)
+        rows, places = Index.of(users)
+        columns, at = Index.of(items)
+        return adopt_history(model, rows, columns, Interactions.at(places, at, len(rows)), path)
+    seen = Observations.open(path, verify=False) if store.is_store(path) else read_choices(path)
+    weights = None if model.item_map is None else weights_in(seen, model).astype("float32")
+    return adopt_history(model, seen.row_index, seen.col_index, Interactions(seen.row_starts, seen.cols, weights), path)
 
 
 def _run(

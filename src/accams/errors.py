@@ -18,6 +18,10 @@ class InputError(AccamsError, ValueError):
     """Invalid data or an invalid parameter."""
 
 
+class NoValuesError(InputError):
+    """A table without a column of values, where values are needed."""
+
+
 class ModelFileError(AccamsError, ValueError):
     """A model file or checkpoint that is damaged, of another kind or from a newer version."""
 

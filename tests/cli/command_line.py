@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -43,6 +44,12 @@ def done_well(*args: str | Path) -> str:
     done = invoked(*args)
     assert done.exit_code == 0, f"{done.output}{done.exception!r}"
     return " ".join(done.output.split())
+
+
+def from_json(*args):
+    done = invoked(*args, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
 
 
 def refusal(*args: str | Path) -> str:

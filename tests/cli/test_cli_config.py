@@ -97,7 +97,9 @@ def config(tmp_path: Path) -> Path:
 def fitted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The jobs and estimators that would have been fitted."""
     found: list[Any] = []
-    monkeypatch.setattr("accams.cli.fitting.fit_file", lambda job, estimator: found.append((job, estimator)))
+    monkeypatch.setattr(
+        "accams.cli.fitting.fit_file", lambda job, estimator, lists: found.append((job, estimator, lists))
+    )
     return found
 
 

@@ -73,6 +73,16 @@ PLAIN_TOO = [
     ("--patience 4", "patience", 4),
     ("--shards 2", "n_shards", 2),
 ]
+LISTS = [
+    ("--list-penalty 200", "penalty", 200.0),
+    ("--list-bytes 50k", "max_bytes", 50_000),
+    ("--feedback ratings", "feedback", "ratings"),
+    ("--liked-from 3.5", "liked_from", 3.5),
+    ("--seen-weight 0", "seen_weight", 0.0),
+    ("--seed 9", "random_state", 9),
+    ("--threads 1", "n_threads", 1),
+    ("--quiet", "verbose", False),
+]
 MORE = [
     ("--clusters none", "n_clusters", None),
     ("--clusters 3,4x5", "n_clusters", [3, (4, 5)]),
@@ -100,7 +110,9 @@ MORE = [
 def fitted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The jobs and estimators that would have been fitted."""
     found: list[Any] = []
-    monkeypatch.setattr("accams.cli.fitting.fit_file", lambda job, estimator: found.append((job, estimator)))
+    monkeypatch.setattr(
+        "accams.cli.fitting.fit_file", lambda job, estimator, lists: found.append((job, estimator, lists))
+    )
     return found
 
 
@@ -144,6 +156,14 @@ def test_other_forms_of_values(option: str, name: str, value: Any, fitted: list[
     found = estimator_of(fitted, "--paper", *option.split()).get_params()[name]
     assert found == value
     assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("purpose", [[], ["--for", "lists"], ["--for", "both"]])
+def test_options_of_lists_reach_them(purpose: list[str], fitted: list[Any]) -> None:
+    done_well("fit", "x.csv", *purpose, *" ".join(option for option, _, _ in LISTS).split())
+    job, _, lists = fitted.pop()
+    assert {name: lists.get_params()[name] for _, name, _ in LISTS} == {name: value for _, name, value in LISTS}
+    assert job.purpose == (purpose[1] if purpose else "auto")
 
 
 def test_a_zero_is_not_nothing(fitted: list[Any]) -> None:
@@ -259,8 +279,19 @@ def test_values_that_cannot_be(option: str, message: str, ratings: Path) -> None
 
 
 def test_the_tables_above_know_every_option() -> None:
-    known = {option.split()[0] for option, _, _ in BOTH + BAYES + BAYES_TOO + PLAIN + PLAIN_TOO}
-    others = {"--output", "--history", "--model", "--test", "--paper", "--resume", "--help", "--help-all", "--config"}
+    known = {option.split()[0] for option, _, _ in BOTH + BAYES + BAYES_TOO + PLAIN + PLAIN_TOO + LISTS}
+    others = {
+        "--output",
+        "--history",
+        "--for",
+        "--model",
+        "--test",
+        "--paper",
+        "--resume",
+        "--help",
+        "--help-all",
+        "--config",
+    }
     others |= {"--row", "--col", "--value", "--weight", "--duplicates", "--zeros", "--zero-weight", "--address"}
     assert known | others | {"--schedule"} == {each.opts[0] for each in FIT.params if each.name != "data"} | {"--help"}
 
@@ -271,6 +302,7 @@ def test_panels_agree_with_the_estimators() -> None:
         models = set(option.parameters) if option is not None and not option.basic else set()
         assert (each.rich_help_panel == settings.PANELS["bayes"]) == (models == {"bayes"} or each.name == "paper")
         assert (each.rich_help_panel == settings.PANELS["accams"]) == (models == {"accams"})
+        assert (each.rich_help_panel == settings.PANELS["lists"]) == (models == {"lists"})
 
 
 def test_help_names_the_estimators_defaults() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from command_line import accams_command, done_well, invoked, refusal
+from command_line import accams_command, done_well, from_json, refusal
 
 import accams
 
@@ -26,12 +25,6 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ratings.csv").write_text("user,item,rating\n" + "\n".join(lines) + "\n")
     done_well("fit", folder / "ratings.csv", "-o", folder / "m.accams", "--model", "accams", "-s", "2", "-k", "2")
     return folder / "m.accams"
-
-
-def from_json(*args):
-    done = invoked(*args, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 def test_recommend(posterior, titles):

@@ -36,7 +36,7 @@ def test_by_line() -> None:
     assert len(records) == 3
     assert records[0] == Recommendation("ann", "item 0", 1, 5.0, None, "")
     assert records[-1] == list(records)[2] == records[2]
-    assert [type(x) for x in records[1]] == [str, str, int, float, type(None), str]
+    assert [type(x) for x in records[1]] == [str, str, int, float, type(None), str, type(None)]
     assert records[1] in records
     assert [one.item for one in reversed(records)] == ["item 2", "item 1", "item 0"]
     for index in (3, -4):

@@ -184,7 +184,7 @@ def test_a_map_in_few_bytes(max_bytes: int) -> None:
     """It fits, and keeps most of what the regression explains; more bytes, more of it."""
     X = choices(600, 150, seed=6)
     gram, seen = X.T @ X, list[tuple[int, int]]()
-    small, scales = compressed_map(gram, PENALTY, max_bytes, watch=lambda *x: seen.append(x))
+    small, scales, _ = compressed_map(gram, PENALTY, max_bytes, watch=lambda *x: seen.append(x))
     assert 0.5 * max_bytes < len(file.to_bytes(small)) <= max_bytes
     made = small.dense() / scales[:, None]
     np.fill_diagonal(made, 0.0)
@@ -192,7 +192,7 @@ def test_a_map_in_few_bytes(max_bytes: int) -> None:
     explained = (loss(X, 0.0 * made) - loss(X, made)) / (loss(X, 0.0 * made) - best)
     assert explained > {1200: 0.6, 3000: 0.7}[max_bytes]
     assert seen[-1][0] == seen[-1][1]
-    again, _ = compressed_map(gram, PENALTY, max_bytes, threads=Threads(2))
+    again, _, _ = compressed_map(gram, PENALTY, max_bytes, threads=Threads(2))
     assert file.to_bytes(again) == file.to_bytes(small)
 
 
@@ -200,7 +200,7 @@ def test_a_map_in_few_bytes(max_bytes: int) -> None:
 def test_more_bytes_than_labels_need(n_items: int, max_bytes: int) -> None:
     """Templates take most of a small map's file: they count when the first price is chosen."""
     X = choices(600, n_items, seed=1)
-    small, scales = compressed_map(X.T @ X, PENALTY, max_bytes)
+    small, scales, _ = compressed_map(X.T @ X, PENALTY, max_bytes)
     made = small.dense() / scales[:, None]
     np.fill_diagonal(made, 0.0)
     best = loss(X, solved(X.T @ X, PENALTY))
@@ -211,7 +211,7 @@ def test_more_bytes_than_labels_need(n_items: int, max_bytes: int) -> None:
 def test_items_that_nobody_chose_and_single_items() -> None:
     X = choices(300, 30, seed=2)
     X[:, 4] = 0.0
-    small, scales = compressed_map(X.T @ X, PENALTY, 1500)
+    small, scales, _ = compressed_map(X.T @ X, PENALTY, 1500)
     assert len(small) > 0
     assert np.isfinite(scales).all()
     assert np.isfinite(small.dense()).all()

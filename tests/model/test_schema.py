@@ -20,6 +20,7 @@ FILES = {
     **dict.fromkeys(["stencils", "values", "ids", "activity", "history", "evaluation", "fit"], "accams-2"),
     **dict.fromkeys(["posterior", "interactions"], "bayesian-2"),
     "spread": "compressed-2",
+    "item_map": "lists-2",
 }
 FIELDS = [(part, field) for part, schema in SCHEMAS.items() for field in schema.fields]
 ABSENT = {  # attributes of a model without the part

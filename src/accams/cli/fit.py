@@ -10,19 +10,21 @@ import typer
 
 from accams.cli import options as o
 from accams.cli.messages import show_warning
-from accams.cli.settings import flags_of, foreign, listed, options, parameters_of, refuse
+from accams.cli.settings import flags_of, foreign, listed, of_lists_alone, options, parameters_of, refuse
 from accams.errors import InputError
 from accams.settings.fields import require
 from accams.settings.kinds import FLAG, Kind, Number, Text, Words
 
-HIDDEN = {"weight", "duplicates", "zeros", "zero_weight", "paper", "address", "schedule"}
+HIDDEN = {"list_bytes", "weight", "duplicates", "zeros", "zero_weight", "paper", "address", "schedule"}
 READING = ("row", "col", "value", "weight", "duplicates", "zeros", "zero_weight")
 RECORDS = ("priors", "schedule")
-PATH, TEXT = Text("a path"), Text("the name of a column")
+PATH, TEXT, SIZE = Text("a path"), Text("the name of a column"), Text("a size, such as 100k")
 OTHERS: dict[str, Kind] = {
     "output": PATH,
     "history": PATH,
+    "purpose": Words(*map(str, o.Purpose)),
     "model": Words("bayes", "accams"),
+    "list_bytes": SIZE,
     "paper": FLAG,
     "quiet": FLAG,
     "test": Number(0.0, 1.0),
@@ -34,9 +36,10 @@ OTHERS: dict[str, Kind] = {
     "zeros": Words("missing", "observed"),
     "zero_weight": Number(),
 }
-HELP = """Fit a model to a file of observations and save it.
+HELP = """Fit a model to a file of observations and save it. It predicts values, and ranks by what people choose.
 
 [bold]accams fit ratings.csv -o model.accams[/]
+[bold]accams fit likes.csv --for lists[/]
 [bold]accams fit ml-1m.zip --checkpoint run.ckpt[/] (later: --resume run.ckpt)"""
 
 
@@ -45,7 +48,9 @@ def main_options(
     data: o.Data,
     output: o.ModelFile = Path("model.accams"),
     history: o.HistoryOut = None,
+    purpose: o.For = o.Purpose.auto,
     model: o.Kind = None,
+    list_bytes: o.ListBytes = None,
     resume: o.Resume = None,
     config: o.Config = None,
     quiet: o.Quiet = False,
@@ -74,7 +79,7 @@ def command() -> Any:
     context, *own = inspect.signature(main_options).parameters.values()
     shown = [_parameter(each) for each in own]
     generated = [option.signature() for option in options().values()]
-    parameters = [context, *shown[:4], *generated, *shown[4:]]
+    parameters = [context, *shown[:6], *generated, *shown[6:]]
     fit.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     fit.__annotations__ = {each.name: each.annotation for each in parameters}
     return fit
@@ -90,6 +95,7 @@ def _parameter(each: inspect.Parameter) -> inspect.Parameter:
 
 def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
     from accams.cli.fitting import Job, fit_file, new_estimator, resumed_estimator
+    from accams.estimators.items import ItemACCAMS
 
     path, resume = chosen["config"], chosen["resume"]
     typed = {name: x for name, x in chosen.items() if x is not None and x is not False and not _default(ctx, name)}
@@ -97,20 +103,26 @@ def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
     given = {**configured, **typed}
     model, paper = given.get("model"), bool(given.get("paper"))
     kind = "bayes" if model is None or resume is not None else o.ModelName(model).value
+    purpose = str(given.get("purpose", "auto"))
     _backfit(typed)
     if resume is None:
-        _refuse_foreign(kind, {**configured, **typed}, paper)
+        _refuse_foreign(kind, {**configured, **typed}, paper, purpose)
     else:
-        _refuse_with_resume(typed, model)
-    parameters = {**parameters_of(kind, configured, labels), **parameters_of(kind, typed)}
+        _refuse_with_resume(typed, model, purpose)
+    parameters, for_lists = (
+        {**parameters_of(which, configured, labels), **parameters_of(which, typed)} for which in (kind, "lists")
+    )
     estimator = new_estimator(kind, paper, parameters) if resume is None else resumed_estimator(resume, parameters)
+    if given.get("list_bytes") is not None:
+        for_lists["max_bytes"] = o.size_in_bytes("--list-bytes", str(given["list_bytes"]))
     job = {name: given.get(name, chosen[name]) for name in (*READING, "data", "output", "history", "test", "quiet")}
     estimator.set_params(**({"verbose": False} if job["quiet"] else {}))
     o.join_cluster(estimator.engine, chosen["address"])
     reading = {name: job[name] for name in READING}
     paths = Path(job["data"]), Path(job["output"]), None if job["history"] is None else Path(job["history"])
     go_on = command_to_go_on(given, estimator.get_params().get("checkpoint"))
-    fit_file(Job(*paths, reading, float(job["test"]), bool(job["quiet"]), resume, go_on), estimator)
+    task = Job(*paths, reading, float(job["test"]), bool(job["quiet"]), resume, go_on, purpose)
+    fit_file(task, estimator, ItemACCAMS().set_params(**for_lists, **({"verbose": False} if task.quiet else {})))
 
 
 def _default(ctx: typer.Context, name: str) -> bool:
@@ -133,27 +145,41 @@ def _backfit(typed: dict[str, Any]) -> None:
 def command_to_go_on(given: dict[str, Any], checkpoint: Any) -> str:
     """Return the command line that goes on from the checkpoint: all that the checkpoint itself does not say."""
     words = ["accams", "fit", str(given["data"]), "--resume", str(checkpoint or "")]
-    for name in (*READING, "test", "output", "history", "address"):
+    for name in (*READING, "test", "output", "history", "address", "purpose", "list_bytes"):
         if name in given:
-            words += [f"--{name.replace('_', '-')}", str(given[name])]
+            words += ["--for" if name == "purpose" else f"--{name.replace('_', '-')}", str(given[name])]
     return shlex.join(words)
 
 
-def _refuse_foreign(kind: str, given: dict[str, Any], paper: bool) -> None:
+def _refuse_foreign(kind: str, given: dict[str, Any], paper: bool, purpose: str) -> None:
+    """Refuse options of what is not fitted: the other model, values, or lists."""
     flags = foreign(kind, given) + (["--paper"] if paper and kind == "accams" else [])
+    of_lists = of_lists_alone(given)
+    wanted = [name for name in flags if name not in of_lists]
+    if purpose == "ratings":
+        refuse(sorted(set(flags) & set(of_lists)), "needs lists: leave out --for ratings")
+    if purpose == "lists":
+        own = [*foreign("lists", given), *(["--model"] if given.get("model") else []), *(["--paper"] if paper else [])]
+        refuse(own, "is not for lists: leave it out, or leave out --for lists")
     other = "accams" if kind == "bayes" else "bayes"
-    are, them = ("is an option", "it") if len(flags) == 1 else ("are options", "them")
-    refuse(flags, f"{are} of the other model: use --model {other}, or leave {them} out")
+    are, them = ("is an option", "it") if len(wanted) == 1 else ("are options", "them")
+    refuse(wanted, f"{are} of the other model: use --model {other}, or leave {them} out")
 
 
-def _refuse_with_resume(typed: dict[str, Any], model: str | None) -> None:
+def _refuse_with_resume(typed: dict[str, Any], model: str | None, purpose: str) -> None:
     """Refuse options that the checkpoint decides; those of a configuration file are compared with it instead."""
     if model == "accams":
         raise InputError("--resume continues a fit of --model bayes: ACCAMS has no checkpoints")
+    if purpose == "lists":
+        raise InputError("--resume continues a fit of values: lists have no checkpoints")
     from accams.estimators.planning import MAY_DIFFER
 
     allowed = flags_of((*MAY_DIFFER, "random_state"))  # the seed also decides which entries are held out
-    fixed = [option.flags[0] for name, option in options().items() if name in typed and name not in allowed]
+    fixed = [
+        option.flags[0]
+        for name, option in options().items()
+        if name in typed and name not in allowed and list(option.parameters) != ["lists"]
+    ]
     fixed += ["--paper"] if typed.get("paper") else []
     free = listed(sorted(allowed.values()))
     refuse(fixed, f"cannot be given with --resume, since the checkpoint decides: only {free} can be given anew")
@@ -175,7 +201,7 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise InputError(f"{path} is not a TOML file: {error}") from None
     by_parameter = {parameter: name for name, each in options().items() for parameter, _ in each.parameters.values()}
     known = {each.replace("__", "."): name for each, name in by_parameter.items()}
-    known.update({name: name for name in (*options(), *OTHERS)})
+    known.update({name: name for name in (*options(), *OTHERS)} | {"for": "purpose"})
     flat = _flat(content)
     require(flat, known, f"setting in {path} called")
     values: dict[str, Any] = {}

@@ -11,20 +11,26 @@ from rich.console import Console
 from accams.cli.messages import show_warning
 from accams.cli.options import check_outputs
 from accams.cli.tasks import fit_report
+from accams.data.inputs import read_choices
 from accams.data.observations import Observations
 from accams.data.splits import random_split, some_positions
-from accams.errors import InputError
+from accams.errors import InputError, NoValuesError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
+from accams.estimators.items import ItemACCAMS
 from accams.fit import checkpoint
 from accams.fit.keys import seed_of
+from accams.fitted.list_evaluating import NothingToFindError
+from accams.fitted.model import Model
 from accams.fitted.progress import ProgressBar
 from accams.model.container import damaged
 from accams.settings.bayesian import present_names
 from accams.settings.encoding import decoded
+from accams.use.list_evaluation import ListEvaluation
 
 Estimator = ACCAMS | BayesianACCAMS
 MOST_OF_A_STORE = 1_000_000  # entries that are held out
+MOST_OBSERVED, MOST_ITEMS = 0.5, 20_000  # share of the cells and items up to which lists are fitted by default
 out, err = Console(), Console(stderr=True)
 
 
@@ -40,6 +46,7 @@ class Job:
     quiet: bool
     resume: Path | None  # checkpoint to go on from
     go_on: str  # command that would go on from a checkpoint of this fit
+    purpose: str = "auto"  # ratings, lists or both
 
 
 def new_estimator(kind: str, paper: bool, parameters: dict[str, Any]) -> Estimator:
@@ -60,27 +67,30 @@ def resumed_estimator(path: Path, parameters: dict[str, Any]) -> BayesianACCAMS:
     return BayesianACCAMS().set_params(**{**old, "checkpoint": str(path), **parameters})
 
 
-def fit_file(job: Job, estimator: Estimator) -> None:
+def fit_file(job: Job, estimator: Estimator, lists: ItemACCAMS | None = None) -> None:
     """Read, split, fit, save, report."""
     saved = _check_paths(job, estimator)
     if estimator.random_state is None and job.resume is None:  # one that the checkpoint holds, for the split too
         estimator.set_params(random_state=seed_of(None))
     began = perf_counter()
-    observations = Observations.from_file(job.data, **job.reading)
+    observations, purpose = _read(job)
     if not job.quiet:
         out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False)
+        _tell(observations, job.purpose, purpose)
+    lists = (lists or ItemACCAMS()).set_params(random_state=estimator.random_state)
     with ProgressBar(False if job.quiet else "auto", "holding out", observations.nnz if job.test else 0):
         training, held_out = _split(observations, job.test, estimator.random_state)
     began, before = perf_counter(), _written(saved)
     with warnings.catch_warnings(record=True) as caught:
-        _fit(estimator, training, job.resume)
+        model = _fitted(job, purpose, estimator, lists, training)
     seconds = perf_counter() - began
-    model = estimator.model_
-    if held_out is not None:
+    if held_out is not None and model.predicts:
         model = replace(model, evaluation=model.evaluate(held_out))
-    model.save(job.output, history="auto" if job.history is None else job.history)
+    with_lists = None if model.item_map is None else _list_evaluation(model, held_out)
+    keep: Any = model.item_map is not None or "auto"
+    model.save(job.output, history=keep if job.history is None else job.history)
     if not job.quiet:
-        out.print(fit_report(model, held_out, seconds, job.output))
+        out.print(fit_report(model, held_out, with_lists, seconds, job.output))
         if held_out is not None:
             out.print("[dim]The saved model has not seen the entries held out; --test 0 fits them all.[/]")
     warned = [str(each.message) for each in caught]
@@ -90,6 +100,51 @@ def fit_file(job: Job, estimator: Estimator) -> None:
         written = _written(saved) != before or saved == job.resume
         hint = f"to go on: {job.go_on}" if written else f"{saved} was not written yet: see --checkpoint-every"
         err.print(hint, highlight=False, markup=False, soft_wrap=True)
+
+
+def _read(job: Job) -> tuple[Observations, str]:
+    """Return the data, and what to fit to it: a table without values is one of likes, for lists alone."""
+    if job.purpose == "lists":
+        return read_choices(job.data, **job.reading), "lists"
+    try:
+        observations = Observations.from_file(job.data, **job.reading)
+    except NoValuesError:
+        if job.purpose != "auto":
+            raise
+        return read_choices(job.data, **job.reading), "lists"
+    if job.purpose != "auto":
+        return observations, job.purpose
+    return observations, "both" if _makes_lists(observations) else "ratings"
+
+
+def _makes_lists(observations: Observations) -> bool:
+    """Return whether lists are worth their time: items to choose among, and not too many for the regression."""
+    m, n = observations.shape
+    return observations.nnz < MOST_OBSERVED * m * n and n <= MOST_ITEMS and observations.store is None
+
+
+def _tell(observations: Observations, asked: str, purpose: str) -> None:
+    """Say what is fitted, where that was not asked for."""
+    if asked == "auto" and purpose == "lists":
+        out.print("without values, these are likes: a model of lists is fitted (--for lists)", highlight=False)
+    elif asked == "auto" and purpose == "ratings" and observations.shape[1] > MOST_ITEMS:
+        out.print("with so many items, lists are not fitted by default: --for both adds them", highlight=False)
+
+
+def _fitted(job: Job, purpose: str, estimator: Estimator, lists: ItemACCAMS, training: Observations) -> Model:
+    """Fit what is asked for."""
+    if purpose == "lists":
+        return lists.fit(training).model_
+    _fit(estimator, training, job.resume)
+    return estimator.model_ if purpose == "ratings" else estimator.model_.with_lists(lists.fit(training))
+
+
+def _list_evaluation(model: Model, held_out: Observations | None) -> ListEvaluation | None:
+    """Return how good lists are, where there is something to find."""
+    try:
+        return None if held_out is None else model.evaluate_lists(held_out)
+    except NothingToFindError:
+        return None
 
 
 def _fit(estimator: Estimator, training: Observations, resume: Path | None) -> None:

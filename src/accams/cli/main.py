@@ -87,8 +87,23 @@ def ingest(
 
 
 @command("tasks.evaluate_file")
-def evaluate(path: o.Model, data: o.Data, row: o.Row = None, col: o.Col = None, value: o.Value = None) -> None:
-    """Measure the error of a model on a file of observations."""
+def evaluate(
+    path: o.Model,
+    data: o.Data,
+    row: o.Row = None,
+    col: o.Col = None,
+    value: o.Value = None,
+    lists: Annotated[bool, option("--lists", "Measure lists: are new likes in DATA found?")] = False,
+    history: Annotated[
+        Path | None, option("--history", "What users in DATA had chosen before, if the model does not know.", "PATH")
+    ] = None,
+    by: o.By = o.Order.auto,
+) -> None:
+    """Measure the error of a model on a file of observations, or the quality of its lists.
+
+    [bold]accams evaluate model.accams test.csv[/]
+    [bold]accams evaluate model.accams test.csv --lists[/]
+    """
 
 
 @command("bulk.predict_file")
@@ -130,6 +145,7 @@ def recommend(
     output: Annotated[Path | None, option("--output -o", "Folder of Parquet files that --all writes.", "PATH")] = None,
     engine: o.BatchEngine = o.Place.cpu,
     address: o.Address = None,
+    by: o.By = o.Order.auto,
 ) -> None:
     """Recommend items to users, or to someone new.
 
@@ -163,12 +179,15 @@ def explain(
     item: Annotated[str, argument("ITEM", "Id of an item.")],
     user: Annotated[str | None, option("--user -u", "Id of a user.", "ID")] = None,
     rated: o.Rated = None,
+    by: o.By = o.Order.auto,
+    history: o.History = None,
     titles: o.Titles = None,
     as_json: o.Json = False,
 ) -> None:
-    """Explain a prediction by the blocks of users and items that add to it.
+    """Explain why an item is in a list, or a prediction.
 
-    A model with many draws is first distilled into a small one, which takes some seconds.
+    By choice: because of these of your items. By value: by the blocks of users and items that add to the prediction; a
+    model with many draws is then first distilled into a small one, which takes some seconds.
     """
 
 

@@ -16,6 +16,11 @@ PHRASES = {
     "create the observations with zeros='observed'": "add --zeros observed",
     "pass seen (the ratings, or pairs of ids), load it with its history, or set exclude_seen=False":
         "name a history file or the ratings with --history, or add --include-seen",
+    "pass history (the ratings), or load it with its history": "name a history file or the ratings with --history",
+    "fit ACCAMS or BayesianACCAMS to the values": "fit one with --for both",
+    "fit ItemACCAMS with another max_bytes": "fit it with another --list-bytes",
+    "this model has no item map, which lists by choice need: fit ItemACCAMS":
+        "this model has no item map, which lists by choice need: fit one with --for both",
     "pass weights='uniform', or one number per row and one per column": "add --weights uniform",
     "with history=False": "without --history",
     "with ids=False": "with --no-ids",

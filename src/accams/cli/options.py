@@ -18,6 +18,8 @@ ModelName = StrEnum("ModelName", ["bayes", "accams"])
 Side = StrEnum("Side", ["items", "users"])
 Place = StrEnum("Place", ["cpu", "ray"])  # where a batch runs
 Likeness = StrEnum("Likeness", ["weighted", "hamming"])
+Order = StrEnum("Order", ["auto", "choice", "value"])
+Purpose = StrEnum("Purpose", ["auto", "ratings", "lists", "both"])
 
 
 class Command(TyperCommand):
@@ -89,6 +91,11 @@ Output = Annotated[Path | None, option("--output -o", "File to write.", "PATH")]
 # -- using a model -----------------------------------------------------------------------------------------------
 
 Number = Annotated[int, option("-n", "Number of results.", "N")]
+By = Annotated[
+    Order,
+    option("--by", "Rank by what people with such a history choose, or by predicted value; auto: choice if the model "
+           "has lists.", "NAME"),
+]  # fmt: skip
 Rated = Annotated[
     list[str] | None, option("--rated", "A rating of someone new; repeat it for each item.", "ITEM=VALUE")
 ]
@@ -131,6 +138,10 @@ ModelFile = Annotated[Path, option("--output -o", "Model file to write.", "PATH"
 HistoryOut = Annotated[Path | None, option("--history", "Write what users have seen to this file.", "PATH")]
 Kind = Annotated[
     ModelName | None, option("--model", "bayes (accurate) or accams (small, fast).", "NAME", default="bayes")
+]
+For = Annotated[Purpose, option("--for", "ratings, lists or both.", "NAME")]
+ListBytes = Annotated[
+    str | None, option("--list-bytes", "Most bytes for lists: 100k, 1.5MB.", "SIZE", default="32 an item")
 ]
 Config = Annotated[Path | None, option("--config", "Read options from a TOML file.", "PATH")]
 Quiet = Annotated[bool, option("--quiet -q", "Show only warnings and errors.")]

@@ -12,10 +12,11 @@ from accams.errors import InputError
 from accams.settings.backfit import ACCAMSSettings
 from accams.settings.bayesian import BayesianSettings
 from accams.settings.fields import every
+from accams.settings.items import ItemSettings
 from accams.settings.kinds import FLAG, Kind
 
-CLASSES = {"bayes": BayesianSettings, "accams": ACCAMSSettings}
-PANELS = {"bayes": "bACCAMS (--model bayes)", "accams": "ACCAMS (--model accams)"}
+CLASSES = {"bayes": BayesianSettings, "accams": ACCAMSSettings, "lists": ItemSettings}
+PANELS = {"bayes": "bACCAMS (--model bayes)", "accams": "ACCAMS (--model accams)", "lists": "Lists (--for lists)"}
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,11 @@ def foreign(model: str, given: dict[str, Any]) -> list[str]:
 def flags_of(parameters: tuple[str, ...], model: str = "bayes") -> dict[str, str]:
     by_parameter = {each.parameters[model][0]: each for each in options().values() if model in each.parameters}
     return {by_parameter[name].name: by_parameter[name].flags[0] for name in parameters if name in by_parameter}
+
+
+def of_lists_alone(given: dict[str, Any]) -> list[str]:
+    """Return the flags that were given and set parameters of lists alone."""
+    return [each.flags[0] for name, each in options().items() if name in given and list(each.parameters) == ["lists"]]
 
 
 def refuse(flags: list[str], why: str) -> None:

@@ -13,14 +13,18 @@ from accams import metrics
 from accams.cli.messages import two_columns
 from accams.cli.options import check_outputs, size_in_bytes
 from accams.cli.using import names_of
+from accams.data.inputs import read_choices
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.fitted.compressing import changed_parameters
+from accams.fitted.files import bytes_for_lists
 from accams.fitted.loading import load
 from accams.fitted.model import Model
+from accams.model.itemmap import ItemMap
 from accams.model.size import bytes_text, factor_bits
 from accams.model.stencils import StencilSum
 from accams.use.evaluation import Evaluation
+from accams.use.list_evaluation import ListEvaluation
 
 out = Console()
 COVERAGE = 0.9
@@ -28,7 +32,16 @@ CELLS = 2000  # at which a model is compared with a smaller one
 MOST_SHAPES = 4  # of templates that are listed
 
 
-def evaluate_file(path: Path, data: Path, row: str | None, col: str | None, value: str | None) -> None:
+def evaluate_file(
+    path: Path, data: Path, row: str | None, col: str | None, value: str | None, lists: bool, history: Path | None,
+    by: str,
+) -> None:  # fmt: skip
+    """Print errors of predictions, or how good lists are."""
+    if lists:
+        evaluate_lists(path, data, {"row": row, "col": col, "value": value}, history, by)
+        return
+    if history is not None or by != "auto":
+        raise InputError("--history and --by are for lists: add --lists")
     observations = Observations.from_file(data, row, col, value)
     result = load(path).evaluate(observations)
     table = two_columns()
@@ -39,6 +52,20 @@ def evaluate_file(path: Path, data: Path, row: str | None, col: str | None, valu
         table.add_row("coverage", coverage_text(result))
     table.add_row("always the mean", f"{result.rmse_of_mean:.4f} RMSE")
     table.add_row("unseen in training", "{:.2g}% of rows, {:.2g}% of columns".format(*(100 * x for x in result.new)))
+    out.print(table)
+
+
+def evaluate_lists(path: Path, data: Path, reading: dict[str, Any], history: Path | None, by: str) -> None:
+    """Print how well lists find what users chose, beside popularity."""
+    model, held_out = load(path), read_choices(data, **reading)
+    before = None if history is None else read_choices(history, **reading)
+    result = model.evaluate_lists(held_out, history=before, by=by)
+    names = {"recall_10": "recall@10", "recall_20": "recall@20", "ndcg_10": "NDCG@10", "ndcg_100": "NDCG@100"}
+    title = f"{result.n_users:,} users, {result.n_choices:,} likes to find"
+    table = Table("", "lists", "popularity", title=title, title_justify="left")
+    for field in result.lists._fields:
+        name = names.get(field, field.replace("_", " "))
+        table.add_row(name, *(f"{getattr(x, field):.4f}" for x in (result.lists, result.popularity)))
     out.print(table)
 
 
@@ -69,18 +96,22 @@ def _some_pairs(model: Model, seed: int) -> list[tuple[Any, Any]]:
 
 
 def show_info(path: Path) -> None:
+    """Print what a model file contains."""
     model = load(path)
     stencils, (m, n) = model.stencils, model.shape
     table = two_columns()
     compressed = ", compressed" if model.info.estimator and not model.info.training else ""
     table.add_row("kind", (model.info.estimator or "StencilSum") + compressed)
     table.add_row("shape", f"{m:,} rows x {n:,} columns")
-    table.add_row("stencils", f"{len(stencils)}, templates {_shapes(stencils)}")
-    table.add_row("offset", f"{stencils.offset:.6g}")
+    if model.predicts:
+        table.add_row("stencils", f"{len(stencils)}, templates {_shapes(stencils)}")
+        table.add_row("offset", f"{stencils.offset:.6g}")
     if model.posterior is not None:
         posterior_rows(table, model)
+    if model.item_map is not None:
+        _map_rows(table, model, model.item_map)
     _size_rows(table, model, path)
-    if model.posterior is None:
+    if model.posterior is None and model.predicts:
         rank = stencils.bits / factor_bits((m, n), 1)
         also = f"rank {rank:.1f} with 32-bit numbers, rank {4 * rank:.1f} with 8-bit numbers"
         table.add_row("an SVD of that size", also)
@@ -89,10 +120,23 @@ def show_info(path: Path) -> None:
     out.print(table)
 
 
+def _map_rows(table: Table, model: Model, item_map: ItemMap) -> None:
+    """Add what lists are made from."""
+    form = "all pairs of items"
+    if item_map.stencils is not None:
+        form = f"{len(item_map.stencils)} stencils, templates {_shapes(item_map.stencils)}"
+    table.add_row("item map", f"{form}; penalty {item_map.penalty:.4g}, from {item_map.n_users:,} users")
+    table.add_row("feedback", str(item_map.feedback))
+    sizes = ", ".join(f"{bytes_text(size)} {name}" for name, size in bytes_for_lists(model).items())
+    table.add_row("for lists", sizes)
+
+
 def _size_rows(table: Table, model: Model, path: Path) -> None:
     """Add bytes by the paper's formula, by entropy, and on disk, part by part."""
     which, size = "" if model.posterior is None else "one draw ", model.stencils.size
     table.add_row("size", f"{bytes_text(path.stat().st_size)} on disk")
+    if not model.predicts:
+        return
     by_formula, by_entropy = f"{bytes_text(size.bits / 8)} by the paper's formula", bytes_text(size.entropy / 8)
     table.add_row("", f"{which}{by_formula}, {by_entropy} by the entropy of labels and templates")
     parts = {
@@ -108,7 +152,8 @@ def _fitted_rows(table: Table, model: Model) -> None:
     rmse = model.info.training.get("train_rmse_")
     if rmse is not None:
         table.add_row("train RMSE", f"{rmse:.4f}")
-    table.add_row("values", f"{model.value_range[0]:g} to {model.value_range[1]:g}")
+    if model.predicts:
+        table.add_row("values", f"{model.value_range[0]:g} to {model.value_range[1]:g}")
     table.add_row("row ids", _examples(model.users))
     table.add_row("column ids", _examples(model.items))
     changed = changed_parameters(model.info)
@@ -165,9 +210,24 @@ def _check_paths(page: Path, read: list[Path | None], figures: Path | None) -> N
             raise InputError(f"there is no folder {folder} to write into")
 
 
-def fit_report(model: Model, held_out: Observations | None, seconds: float, output: Path) -> Any:
-    table, training, result = two_columns(), model.info.training, model.evaluation
-    single = model.posterior is None
+def fit_report(
+    model: Model, held_out: Observations | None, lists: ListEvaluation | None, seconds: float, output: Path
+) -> Any:
+    """Return the table that `accams fit` ends with."""
+    table = two_columns()
+    if model.predicts:
+        _value_rows(table, model, held_out)
+    if model.item_map is not None:
+        _list_rows(table, model, lists)
+    engine = f" on engine {model.info.training.get('engine_', '-')}" if model.predicts else ""
+    table.add_row("time", f"{seconds:.1f} s{engine}")
+    table.add_row("saved", f"{output} ({bytes_text(output.stat().st_size)})")
+    return table
+
+
+def _value_rows(table: Table, model: Model, held_out: Observations | None) -> None:
+    """Add errors and size of the model of values."""
+    training, result, single = model.info.training, model.evaluation, model.posterior is None
     table.add_row("train RMSE", number(training["train_rmse_"]) + ("" if single else "  (of single draws)"))
     if held_out is not None and result is not None:
         what = "" if single else "of the posterior mean; "
@@ -180,9 +240,17 @@ def fit_report(model: Model, held_out: Observations | None, seconds: float, outp
         table.add_row("size", f"{bytes_text(model.stencils.bits / 8)} by the paper's formula")
     else:
         posterior_rows(table, model)
-    table.add_row("time", f"{seconds:.1f} s on engine {training.get('engine_', '-')}")
-    table.add_row("saved", f"{output} ({bytes_text(output.stat().st_size)})")
-    return table
+
+
+def _list_rows(table: Table, model: Model, lists: ListEvaluation | None) -> None:
+    """Add how good lists are, and what their parts take of the file."""
+    assert model.item_map is not None
+    if lists is not None:
+        own, popular = lists.lists, lists.popularity
+        table.add_row("lists", f"NDCG@10 {own.ndcg_10:.4f}, recall@10 {own.recall_10:.4f}  ({lists.n_users:,} users)")
+        table.add_row("", f"NDCG@10 {popular.ndcg_10:.4f}, recall@10 {popular.recall_10:.4f}  (popular items)")
+    sizes = ", ".join(f"{bytes_text(size)} {name}" for name, size in bytes_for_lists(model).items())
+    table.add_row("of the file", sizes)
 
 
 def coverage_text(result: Evaluation) -> str:

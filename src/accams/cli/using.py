@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from accams.batch import interactions_in
+from accams.batch import with_history
 from accams.cli.settings import listed
 from accams.data.ids import Index
 from accams.data.sniff import is_number
@@ -21,7 +20,11 @@ from accams.errors import InputError
 from accams.fitted.folding import FoldedRow
 from accams.fitted.loading import load
 from accams.fitted.model import Model
+from accams.fitted.ranking import ranked_by
+from accams.use.because import ListExplanation
+from accams.use.explain import Explanation
 from accams.use.hierarchy import Node
+from accams.use.records import POPULAR
 
 out = Console()
 NAMED = 3  # members of a block
@@ -30,42 +33,50 @@ NAMED = 3  # members of a block
 def recommend_items(
     path: Path, users: list[str] | None, rated: list[str] | None, n: int, history: Path | None, include_seen: bool,
     titles: Path | None, std: bool, quantile: float | None, as_json: bool, everybody: bool, output: Path | None,
-    engine: str, address: str | None,
+    engine: str, address: str | None, by: str,
 ) -> None:  # fmt: skip
     """Print the best items for some users or for someone new, or write those for everybody."""
     if everybody:
         from accams.cli.bulk import recommend_everybody
 
         given = {"user ids": users, "--rated": rated, "--titles": titles, "--quantile": quantile, "--json": as_json}
-        wrong = [name for name, x in given.items() if x]
+        wrong = [name for name, x in given.items() if x] + ([] if by == "auto" else ["--by"])
         if wrong:
             raise InputError(f"--all writes ids and scores of all users: leave out {listed(wrong)}")
         recommend_everybody(path, output, n, history, include_seen, std, engine, address)
         return
     if output is not None or engine != "cpu" or address is not None:
         raise InputError("--output, --engine and --address are for all users: add --all")
-    model = load(path)
-    if history is not None:
-        model = replace(model, interactions=interactions_in(history, *model.indices))
+    model = loaded(path, history)
     names = names_of(titles, model.col_index)
     if bool(users) == bool(rated):
         raise InputError("name the users, or what a new one has rated: --rated ITEM=VALUE")
     asked: Any = folded_from(model, rated) if rated else ids_of(model.row_index, users or [])
-    best = model.recommend(asked, n, exclude_seen=not include_seen, return_std=std, quantile=quantile)
+    best = model.recommend(asked, n, exclude_seen=not include_seen, return_std=std, quantile=quantile, by=by)
     lines = [
-        {"user": r.user, "rank": r.rank, "item": r.item, "title": names.get(r.item), "score": r.score, "std": r.std,
-         "rule": r.rule}
+        {"user": r.user, "rank": r.rank, "item": r.item, "title": names.get(r.item), "score": r.score,
+         "prediction": r.prediction, "std": r.std, "rule": r.rule}
         for r in best
     ]  # fmt: skip
+    predicted = any(line["prediction"] is not None for line in lines)
+    std = std and any(line["std"] is not None for line in lines)
     if as_json:
-        write_json(lines, drop=() if std else ("std",))
+        write_json(lines, drop=(*(() if std else ("std",)), *(() if predicted else ("prediction",))))
         return
-    table = Table("user", "rank", "item", *(["title"] if names else []), "score", *(["std"] if std else []))
+    shown = {"title": bool(names), "score": True, "predicted": predicted, "std": std}
+    table = Table("user", "rank", "item", *(name for name, is_shown in shown.items() if is_shown))
     for line in lines:
-        optional = [[escape(line["title"] or "")] if names else [], [f"{line['std']:.2f}"] if std else []]
+        cells = {
+            "title": escape(line["title"] or ""),
+            "score": f"{line['score']:.3f}" if ranked_by(model, by, quantile) == "choice" else f"{line['score']:.2f}",
+            "predicted": f"{line['prediction']:.2f}" if predicted else "",
+            "std": f"{line['std']:.2f}" if std else "",
+        }
         first = [escape(str(line["user"])) if line["rank"] == 1 else "", str(line["rank"]), escape(str(line["item"]))]
-        table.add_row(*first, *optional[0], f"{line['score']:.2f}", *optional[1])
+        table.add_row(*first, *(cells[name] for name, is_shown in shown.items() if is_shown))
     out.print(table)
+    for who in dict.fromkeys(line["user"] for line in lines if line["rule"] == POPULAR):
+        out.print(f"{who} has no history: these are popular items", highlight=False, markup=False)
 
 
 def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool) -> None:
@@ -86,15 +97,44 @@ def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Pat
 
 
 def explain_one(
-    path: Path, item: str, user: str | None, rated: list[str] | None, titles: Path | None, as_json: bool
-) -> None:
-    """Print why one prediction is what it is."""
-    model = load(path)
+    path: Path, item: str, user: str | None, rated: list[str] | None, by: str, history: Path | None,
+    titles: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Print why a score or a prediction is what it is."""
+    model = loaded(path, history)
     names = names_of(titles, model.col_index)
     if (user is None) == (not rated):
         raise InputError("name the user (--user), or what a new one has rated: --rated ITEM=VALUE")
     [column] = ids_of(model.col_index, [item])
-    why = model.explain(folded_from(model, rated or []) if user is None else ids_of(model.row_index, [user])[0], column)
+    who: Any = folded_from(model, rated or []) if user is None else ids_of(model.row_index, [user])[0]
+    why = model.explain(who, column, by=by)
+    if isinstance(why, ListExplanation):
+        _show_reasons(why, names, as_json)
+    else:
+        _show_terms(why, names, as_json)
+
+
+def _show_reasons(why: ListExplanation, names: dict[Any, str], as_json: bool) -> None:
+    """Print which items of a history speak for an item."""
+    if as_json:
+        terms = [{"item": x, "title": names.get(x), "value": value} for x, value in why.terms]
+        write_json({"score": why.score, "popularity": why.popularity, "terms": terms})
+        return
+    title = f"{why.score:.3f} for {escape(str(why.user))} and {escape(str(names.get(why.item, why.item)))}"
+    table = Table("adds", "because of", title=title, title_justify="left")
+    shown = why.largest()
+    for item, value in shown:
+        table.add_row(f"{value:+.3f}", escape(str(names.get(item, item))))
+    left = why.largest(len(why.terms))[len(shown) :]
+    if left:
+        table.add_row(f"{sum(value for _, value in left):+.3f}", f"{len(left)} more items of the history")
+    if not why.terms:
+        table.add_row(f"{why.popularity:+.3f}", "its popularity: there is no history")
+    out.print(table)
+
+
+def _show_terms(why: Explanation, names: dict[Any, str], as_json: bool) -> None:
+    """Print which blocks of users and items add to a prediction."""
     rest = {"effects": why.effects, "beyond the small model": why.remainder, "clipping": why.clipping}
     if as_json:
         terms = [
@@ -104,7 +144,7 @@ def explain_one(
         ]  # fmt: skip
         write_json({"prediction": why.prediction, "offset": why.offset, "terms": terms, **rest})
         return
-    title = f"{why.prediction:.2f} for {escape(str(why.user))} and {escape(str(names.get(column, column)))}"
+    title = f"{why.prediction:.2f} for {escape(str(why.user))} and {escape(str(names.get(why.item, why.item)))}"
     table = Table("adds", "stencil", "users like", "on items like", title=title, title_justify="left")
     table.add_row(f"{why.offset:+.2f}", "", "all", "all: the average")
     shown = why.largest()
@@ -146,6 +186,12 @@ def show_hierarchy(
         return tree
 
     out.print(grow(Tree(shown(root)), root))
+
+
+def loaded(path: Path, history: Path | None) -> Model:
+    """Load a model, with what users have seen if that is in a file of its own."""
+    model = load(path)
+    return model if history is None else with_history(model, history)
 
 
 def folded_from(model: Model, rated: list[str]) -> FoldedRow:

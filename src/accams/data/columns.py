@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from accams.errors import InputError
+from accams.errors import InputError, NoValuesError
 
 ROW_NAMES = tuple(
     ["user", "users", "userid", "uid", "customer", "customerid", "reviewer", "reviewerid"]
@@ -61,7 +61,8 @@ class Columns:
         missing = [argument for argument, name in needed.items() if name is None]
         if row is None or col is None or missing:
             asks = ", ".join(f"{argument}='...'" for argument in missing)
-            raise InputError(
+            kind = NoValuesError if missing == ["value"] else InputError
+            raise kind(
                 f"cannot tell which column holds the {CONTENTS[missing[0]]}; the columns are {_listed(names)}; "
                 f"pass {asks} to Observations.from_frame or from_file"
             )

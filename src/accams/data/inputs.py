@@ -48,6 +48,26 @@ def observations_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = Non
     return Observations.from_dense(array, weights=sample_weight)
 
 
+def choices_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = None) -> Observations:
+    """Return observations from any input of `fit`; a table without a column of values holds likes.
+
+    Repeated likes are counted.
+    """
+    if y is None and sample_weight is None and is_frame(X):
+        table = as_table(X)
+        if (
+            recognised(table.columns)
+            and Columns.choose(table.columns, None, None, None, need_value=False).value is None
+        ):
+            return Observations.from_frame(table, zeros="observed", duplicates="sum")
+    return observations_of(X, y, sample_weight)
+
+
+def read_choices(path: str | Path, **reading: Any) -> Observations:
+    """Read observations from a file; a table without a column of values holds likes, of which repeated ones count."""
+    return Observations.from_file(path, **{**reading, "zeros": "observed"})
+
+
 def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return row ids and column ids from an n x 2 array, a list of pairs, a DataFrame or Observations.
 

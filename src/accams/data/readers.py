@@ -268,7 +268,7 @@ def _errors_naming(name: str) -> Iterator[None]:
     except InputError as error:
         if name in str(error):
             raise
-        raise InputError(f"{name}: {error}") from None
+        raise type(error)(f"{name}: {error}") from None
 
 
 def _quoted(text: str) -> str:

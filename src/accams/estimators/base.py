@@ -55,6 +55,7 @@ class StencilEstimator(Settings):
     predict = delegated(Model.predict)
     score = delegated(Model.score)
     evaluate = delegated(Model.evaluate)
+    evaluate_lists = delegated(Model.evaluate_lists)
     recommend = delegated(Model.recommend)
     similar = delegated(Model.similar)
     fold_in = delegated(Model.fold_in)

@@ -21,7 +21,7 @@ def within_memory(settings: BayesianSettings, observations: Observations, plan: 
     """
     limit, whose = (settings.schedule or Schedule()).memory_limit, "memory_limit allows"
     if limit is None:
-        limit, whose = _memory_of_machine(), "this machine has"
+        limit, whose = memory_of_machine(), "this machine has"
     shapes, calibrated = plan.hyper.shapes, plan.calibrated
     k = max(k for k, _ in shapes), max(k for _, k in shapes)
     weights = observations.stored_weights is not None
@@ -78,7 +78,7 @@ def _streamed(
     return need + rows + held
 
 
-def _memory_of_machine() -> float:
+def memory_of_machine() -> float:
     """Bytes of memory, or no bound where the system does not say."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

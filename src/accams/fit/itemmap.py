@@ -30,13 +30,13 @@ from accams.fit.regression import Directions, leading, solved
 from accams.fit.search import SLOPE
 from accams.kernels import itemmap as kernels
 from accams.model import file
+from accams.model.itemmap import levels_of, scales_of
 from accams.model.stencils import Stencil, StencilSum, label_type
 from accams.threads import Threads
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 RIDGE = 1e-6  # of the metric between clusters, relative to its mean: clusters without members keep a template line
-OCTAVES = 2.0  # steps of a scale in a factor of two
 FEWEST_BITS = 1.0  # of a label, by which the number of directions at the start is bounded
 GIVE_UP = 3  # directions not worth their bits after which the start is complete
 MOST_STEPS = 31  # of a quantised vector, to either side
@@ -57,7 +57,7 @@ class Problem:
     def of(cls, gram: Floats, penalty: float) -> Self:
         """From X'X and lambda."""
         diagonal = np.diagonal(gram) + penalty
-        scales = np.exp2(np.rint(OCTAVES * 0.5 * np.log2(diagonal)) / OCTAVES)
+        scales = scales_of(levels_of(np.diagonal(gram)), penalty)
         target = (gram / scales[:, None]).astype(np.float32, order="C")  # passes go line by line
         metric = (gram / scales[:, None] / scales).astype(np.float32, order="C")
         np.fill_diagonal(metric, diagonal / scales**2)
@@ -211,8 +211,8 @@ def _prices(labels: Labels, shape: tuple[int, ...], price: float) -> Floats:
 def compressed_map(
     gram: Floats, penalty: float, max_bytes: int, *, seed: int = 0, threads: Threads | None = None,
     watch: Callable[[int, int], None] | None = None,
-) -> tuple[StencilSum, Floats]:  # fmt: skip
-    """Return a stencil sum of at most `max_bytes` in place of the map, and the scales its lines are divided by.
+) -> tuple[StencilSum, Floats, float]:  # fmt: skip
+    """Return a stencil sum of at most `max_bytes` in place of the map, the scales of its lines, and the price of a bit.
 
     Parameters
     ----------
@@ -236,18 +236,18 @@ def compressed_map(
     del dense
     price = _first_price(found, problem.scales, START * max_bytes)
     model = _quantised(Map(problem, threads, seed), found, price)
-    best = empty
+    best, paid = empty, price
     for number in range(MOST_ROUNDS):
         model.round(price)
         if watch is not None:
             watch(min(number + 1, ROUNDS), ROUNDS)
         made = model.to_sum(price)
         share = (len(file.to_bytes(made)) - least) / max(max_bytes - least, 1)
-        best = made if share <= 1.0 and len(made) else best
+        best, paid = (made, price) if share <= 1.0 and len(made) else (best, paid)
         if not model.parts or (number + 1 >= ROUNDS and share <= 1.0):
             break
         price *= float(np.clip((share / AIM) ** (0.5 / SLOPE), 0.5, 2.0))  # larger steps would end all stencils
-    return best, problem.scales
+    return best, problem.scales, paid
 
 
 def _first_price(found: Directions, scales: Floats, size: float) -> float:

@@ -16,6 +16,7 @@ from accams.model.stencils import StencilSum
 from accams.settings.backfit import ACCAMSSettings
 from accams.settings.bayesian import BayesianSettings
 from accams.settings.fields import same
+from accams.settings.items import ItemSettings
 from accams.settings.kinds import Integer
 
 P = TypeVar("P", bound=Parts)
@@ -52,7 +53,8 @@ def compressed(
 
 def changed_parameters(info: FitInfo) -> dict[str, Any]:
     """Return the parameters of the fit that were not at their defaults, to save bytes."""
-    kind = {"ACCAMS": ACCAMSSettings, "BayesianACCAMS": BayesianSettings}.get(info.estimator)
+    kinds = {"ACCAMS": ACCAMSSettings, "BayesianACCAMS": BayesianSettings, "ItemACCAMS": ItemSettings}
+    kind = kinds.get(info.estimator)
     defaults: dict[str, Any] = {} if kind is None else kind().get_params()
     return {name: x for name, x in info.parameters.items() if name not in defaults or not same(x, defaults[name])}
 

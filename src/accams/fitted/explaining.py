@@ -8,10 +8,12 @@ import numpy as np
 from accams.errors import InputError
 from accams.fitted.parts import Parts
 from accams.fitted.ranking import NOUNS, axis_of
+from accams.model.codes import Codes
 from accams.settings.kinds import Integer
 from accams.use.explain import Explanation, explain
 from accams.use.hierarchy import Node, Tree, telling
 from accams.use.ids import as_ids, known
+from accams.use.scoring import Floats, Positions
 
 Keep = Callable[[list[Any]], Sequence[Any]]
 
@@ -33,14 +35,28 @@ def hierarchy(
     for name, value in (("depth", depth), ("branches", branches), ("least", least), ("members", members)):
         if value is not None or name in ("depth", "members"):
             Integer(1).check(name, value)
-    axis, small = axis_of(side), model.explainer
-    codes, index = small.stencils.codes, small.indices[axis]
-    inside = np.arange(len(index)) if candidates is None else known(index, as_ids(candidates), NOUNS[axis])
-    inside = np.setdiff1d(inside, small.unseen[axis])
+    axis = axis_of(side)
+    codes, weights, inside = _labelled(model, axis)
+    index = model.indices[axis]
+    if candidates is not None:
+        inside = np.intersect1d(known(index, as_ids(candidates), NOUNS[axis]), inside)
     order = telling(codes, axis) if stencils is None else np.asarray(stencils, np.int64)
     if order.ndim != 1 or (len(order) and not (order.min() >= 0 and order.max() < len(codes.starts))):
         allowed = f"numbers between 0 and {len(codes.starts) - 1}" if len(codes.starts) else "none: there are none"
         raise InputError(f"stencils must be {allowed}, not {stencils!r}")
     least = max(2, round(0.01 * len(inside))) if least is None else least
-    tree = Tree(codes, index, axis, small.members.weights[axis], members, branches, least, keep)
+    tree = Tree(codes, index, axis, weights, members, branches, least, keep)
     return tree.grow(order[:depth].tolist(), inside)
+
+
+def _labelled(model: Parts, axis: int) -> tuple[Codes, Floats, Positions]:
+    """Return the stencils that split users or items, how prominent each of those is, and which have data."""
+    item_map = model.item_map
+    if axis == 1 and item_map is not None:
+        if item_map.stencils is None:
+            raise InputError("a tree follows labels, and this model holds the whole item map: fit it with max_bytes")
+        return item_map.stencils.codes, item_map.popularity, item_map.chosen
+    if not model.predicts:
+        raise InputError("this model makes lists from histories: it has no labels of users")
+    small = model.explainer
+    return small.stencils.codes, small.members.weights[axis], small.with_data(axis)

@@ -1,7 +1,8 @@
 """Model files and history files: write them, read them, and say what is wrong with them."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,10 +12,11 @@ from accams.fitted import packing
 from accams.fitted.formats import from_format_1
 from accams.fitted.parts import Parts
 from accams.fitted.schema import OPTIONAL, SCHEMAS
-from accams.model import container, file, idcoding
+from accams.model import container, file, idcoding, itemmap
 from accams.model.container import Tensors
 from accams.model.interactions import Interactions
 
+P = TypeVar("P", bound=Parts)
 FORMAT = 2
 HISTORY_KIND, HISTORY_FORMAT = "history", 1
 DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
@@ -25,12 +27,30 @@ def to_bytes(
     templates: str | float = "float32",
 ) -> bytes:  # fmt: skip
     """Return the file of a model, with or without its ids and interactions."""
+    if not model.predicts and not interactions:
+        model = without_users(model)
     fitted = bool(model.info.training)  # and not compressed: a small file has no room for activity
     kept = {"ids": ids, "interactions": interactions, "activity": ids and fitted, "history": ids}
     packed = packing.pack(model, coding, templates, {name for name, keep in kept.items() if not keep})
     parts = {name: _marked(name, fields) for name, (fields, _) in packed.items()}
     tensors = {f"{part}/{name}": x for part, (_, own) in packed.items() for name, x in own.items()}
     return container.to_bytes({"kind": file.KIND, "format": FORMAT, "shape": model.shape, "parts": parts}, tensors)
+
+
+def bytes_for_lists(model: Parts) -> dict[str, int]:
+    """Return about how many bytes of a file are for lists: the item map, and the history of users."""
+    packed: dict[str, packing.Packed] = {}
+    if model.item_map is not None:
+        packed["item map"] = itemmap.pack(model.item_map, "auto", "float32")
+    if model.interactions is not None:
+        packed["history"] = packing.pack_interactions(model.interactions)
+    return {name: sum(x.nbytes for x in tensors.values()) for name, (_, tensors) in packed.items()}
+
+
+def without_users(model: P) -> P:
+    """Return a model of lists that knows its items only: without their history, users are nothing to it."""
+    none = replace(model.stencils, shape=(0, model.shape[1]), unseen_rows=np.zeros(0, np.int64))
+    return replace(model, stencils=none, row_index=Index(None, 0), interactions=None)
 
 
 def _marked(name: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +77,8 @@ def read(path: str | Path) -> Parts:
         known = {name: fields for name, fields in parts.items() if _is_known(path, name, fields)}
         for name, fields in known.items():
             SCHEMAS[name].check(name, fields)
+        if known.get("item_map", {}).get("sum") is not None:
+            SCHEMAS["stencils"].check("item_map", known["item_map"]["sum"])
         return packing.unpack(known, of, file.checked_shape(header["shape"]))
     except ModelFileError:
         raise
@@ -98,8 +120,23 @@ def write_history(path: str | Path, rows: Index, cols: Index, interactions: Inte
     container.write_atomically(Path(path), container.to_bytes(header, tensors))
 
 
-def read_history(path: str | Path, rows: Index, cols: Index) -> Interactions:
-    """Read the history file of users and items, as interactions of these rows and columns."""
+def load_history(model: P, path: str | Path) -> P:
+    """Return a model with the interactions of a history file."""
+    return adopt_history(model, *open_history(path), path)
+
+
+def adopt_history(model: P, users: Index, items: Index, own: Interactions, path: str | Path) -> P:
+    """Return a model with these interactions, by id; one of lists that holds no users takes them from there."""
+    if not model.predicts and not len(model.row_index):
+        stencils = replace(model.stencils, shape=(len(users), model.shape[1]))
+        model = replace(model, stencils=stencils, row_index=users)
+    if (users, items) != model.indices:
+        own = joined(own, users, items, *model.indices, path)
+    return replace(model, interactions=own)
+
+
+def open_history(path: str | Path) -> tuple[Index, Index, Interactions]:
+    """Return the users, the items and the interactions in a history file."""
     header, tensors = container.read(path, HISTORY_KIND, HISTORY_FORMAT)
     try:
         shape = file.checked_shape(header["shape"])
@@ -112,9 +149,7 @@ def read_history(path: str | Path, rows: Index, cols: Index) -> Interactions:
         )
     except DAMAGE as error:
         raise container.damaged(path, HISTORY_KIND, error) from None
-    if (users, items) == (rows, cols):
-        return own
-    return joined(own, users, items, rows, cols, path)
+    return users, items, own
 
 
 def joined(
@@ -125,4 +160,4 @@ def joined(
     places = rows.find(users.ids).repeat(counts), cols.find(items.ids)[own.columns]
     if not len(own) or min(int(each.max()) for each in places) < 0:
         raise InputError(f"{path} has no user or no item of this model: is it the history of the same data?")
-    return Interactions.at(places[0], places[1], len(rows))
+    return Interactions.at(places[0], places[1], len(rows), own.weights)

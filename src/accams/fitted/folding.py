@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from accams.data.inputs import is_frame, values_of
 from accams.data.observations import Observations
 from accams.errors import InputError, warn_deprecated
+from accams.fitted import listing
 from accams.fitted.parts import Parts
-from accams.fitted.ranking import catalogue_of, chosen
+from accams.fitted.ranking import catalogue_of, chosen, ranked_by
 from accams.model.interactions import Interactions
 from accams.model.posterior import with_spread
 from accams.settings.kinds import Integer, Words
+from accams.use.because import ListExplanation
 from accams.use.explain import Explanation, explain
 from accams.use.fold import Folded, fold
 from accams.use.ids import as_ids, check_number, known
@@ -35,7 +37,7 @@ class FoldedRow:
     """
 
     model: Parts
-    folded: Folded
+    folded: Folded  # without profiles where the model predicts no values
     positions: Positions
     values: Floats
     name: Any = "guest"
@@ -43,7 +45,8 @@ class FoldedRow:
     @classmethod
     def of(cls, model: Parts, items: Any, values: Floats) -> Self:
         """From values of some items."""
-        positions = known(model.col_index, as_ids(items), "item")
+        positions = model_items(model, as_ids(items))
+        values, positions = values[positions >= 0], positions[positions >= 0]
         if len(np.unique(positions)) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
@@ -73,18 +76,21 @@ class FoldedRow:
 
         Parameters and results are those of `Model.predict`.
         """
+        self.model.need_values("predict")
         if return_std or quantiles is not None:
             self.model.need_spread("return_std" if return_std else "quantiles")
-        mean, variance = self._moments(self.model.col_index.find(as_ids(items)))
+        mean, variance = self.moments(self.model.col_index.find(as_ids(items)))
         return clip_answer(self.model, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
 
     def recommend(
         self, n: int = 10, *, exclude_seen: bool = True, candidates: Any = None, return_std: bool = False,
-        quantile: float | None = None,
+        quantile: float | None = None, by: str = "auto",
     ) -> Records[Recommendation]:  # fmt: skip
         """Return the best items, as `Model.recommend` does; those in the history are left out."""
         model = self.model
         check_number(n, len(model.col_index), "items")
+        if ranked_by(model, by, quantile) == "choice":
+            return listing.lists(model, listing.guest_of(self), n, exclude_seen, None, candidates, return_std)
         lower = model.check_order(return_std, quantile)
         catalogue = catalogue_of(model, candidates)
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
@@ -92,35 +98,37 @@ class FoldedRow:
         profile = self.folded.in_units(model.sums)
         if lower and model.spread_by_item(catalogue.columns):  # rank all of them, then cut
             best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0)
-            mean, variance = self._moments(best[best >= 0])
+            mean, variance = self.moments(best[best >= 0])
             order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
             best = best[best >= 0][order][None]
         else:
             noise = model.row_noise(np.array([-1])) + self._effect_variance
             best = catalogue.best_of(*profile, n, left_out, noise, lower)
         _, rank, j = chosen(best)
-        mean, variance = self._moments(j)
+        mean, variance = self.moments(j)
         names, rules = (np.full(len(j), text, object) for text in (self.name, ""))
         std = np.sqrt(variance) if return_std else None
         return recommendations(names, model.col_index.ids[j], rank, model.clipped(mean), std, rules)
 
-    def explain(self, item: Any) -> Explanation:
-        """Take one prediction apart; a model of many draws is explained by a small one distilled from it."""
+    def explain(self, item: Any, by: str = "auto") -> Explanation | ListExplanation:
+        """Take a score or a prediction apart, as `Model.explain` does."""
+        if ranked_by(self.model, by) == "choice":
+            return listing.reasons(self.model, listing.guest_of(self), item)
         j = known(self.model.col_index, as_ids([item]), "item")
-        mean = self._moments(j)[0]
+        mean = self.moments(j)[0]
         prediction = float(self.model.clipped(mean)[0])
-        by = self if self.model.posterior is None else FoldedRow.of(self.model.explainer, self.items, self.values)
-        members = by.model.members
+        one = self if self.model.posterior is None else FoldedRow.of(self.model.explainer, self.items, self.values)
+        members = one.model.members
         codes = members.codes
-        lines = np.split(by.folded.profiles[0], np.cumsum(codes.widths)[:-1])
-        effect = float(by.folded.constants[0, 0] - codes.offset)
-        names, labels = (self.name, item), by.folded.labels[0][0]
-        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, by is not self, lines, labels, effect)
+        lines = np.split(one.folded.profiles[0], np.cumsum(codes.widths)[:-1])
+        effect = float(one.folded.constants[0, 0] - codes.offset)
+        names, labels, many = (self.name, item), one.folded.labels[0][0], one is not self
+        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, many, lines, labels, effect)
 
     def __repr__(self) -> str:
         return f"FoldedRow({len(self.values)} values, {self.model.shape[1]:,} items)"
 
-    def _moments(self, columns: Positions) -> tuple[Floats, Floats]:
+    def moments(self, columns: Positions) -> tuple[Floats, Floats]:
         """Return the mean before clipping and the variance of an observation."""
         mean, spread = self.folded.predict(self.model.sums, 0, columns)
         new = np.full(len(columns), -1, np.int64)
@@ -158,8 +166,17 @@ def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: 
     return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values)
 
 
+def model_items(model: Parts, items: NDArray[Any]) -> Positions:
+    """Return the positions of items; unknown ones are refused, or ignored with a warning where they are not needed."""
+    if model.item_map is None:
+        return known(model.col_index, items, "item")
+    return listing.known_items(model, items)
+
+
 def check_values(model: Parts, values: NDArray[np.float64]) -> None:
     """Raise InputError for values that are not on the scale of the training values."""
+    if not model.predicts:
+        return
     low, high = model.value_range
     single = values.astype(np.float32)  # as the training values were
     outside = values[(single < np.float32(low)) | (single > np.float32(high))]

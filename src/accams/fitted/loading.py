@@ -1,6 +1,5 @@
 """Load models from files."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from accams.fitted import files
@@ -34,5 +33,5 @@ def load(path: str | Path, *, history: str | Path | None = None) -> Model:
     parts = files.read(path)
     model = Model(**parts.__getstate__())
     if history is not None:
-        model = replace(model, interactions=files.read_history(history, *model.indices))
+        model = files.load_history(model, history)
     return model

@@ -1,7 +1,6 @@
 """Model: the one fitted thing."""
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -10,24 +9,19 @@ from typing import Any, Self
 from numpy.typing import ArrayLike, NDArray
 
 from accams import report as reporting
-from accams.errors import InputError, renamed, warn_deprecated
-from accams.fitted import explaining, files, folding, ranking, updating
+from accams.errors import InputError, renamed
+from accams.fitted import files, updating
 from accams.fitted.compressing import compressed
 from accams.fitted.distilling import chosen_weights, distilled
-from accams.fitted.folding import FoldedRow
 from accams.fitted.former import FormerNames
-from accams.fitted.predicting import PredictingParts
-from accams.fitted.ranking import NOUNS, axis_of
+from accams.fitted.recommending import RecommendingParts
 from accams.fitted.refining import refine, towards
 from accams.model.container import write_atomically
 from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics, diagnostics_of
-from accams.use.explain import Explanation
-from accams.use.hierarchy import Node
-from accams.use.records import Recommendation, Records, SimilarItem, SimilarUser
 
 
-class Model(FormerNames, PredictingParts):
+class Model(FormerNames, RecommendingParts):
     """A fitted model: what an estimator's `model_` is and what `accams.load` returns.
 
     It predicts, recommends, explains, takes in new users and writes itself to a file; it cannot be fitted again. Users
@@ -45,6 +39,8 @@ class Model(FormerNames, PredictingParts):
         Parameters of the fit; ``BayesianACCAMS().set_params(**model.parameters)`` has the same ones.
     interactions : Interactions or None
         Items that each user has observed.
+    item_map : ItemMap or None
+        Which items go with which, by which lists are ranked.
     evaluation : Evaluation or None
         Errors on held-out data, where `accams fit` measured them.
     value_range, clip, sigma, spread, zero_weight, activity, fit_history, info
@@ -85,98 +81,7 @@ class Model(FormerNames, PredictingParts):
         except InputError:
             return len(files.to_bytes(self, ids=False, interactions=keep))
 
-    # -- recommendations ----------------------------------------------------------------------------------
-
-    def recommend(
-        self, user: Any, n: int = 10, *, exclude_seen: bool = True, seen: Any = None, candidates: Any = None,
-        unknown: str = "error", return_std: bool = False, quantile: float | None = None,
-    ) -> Records[Recommendation]:  # fmt: skip
-        """Recommend the best items for one user or several.
-
-        Parameters
-        ----------
-        user : id, list or array of ids, DataFrame, or FoldedRow
-            A DataFrame has the ids in its only column, or in the one so called when the model was fitted.
-        n : int, default 10
-            Items per user; fewer where there are no more.
-        exclude_seen : bool, default True
-            Leave out what a user has observed already.
-        seen : pairs, DataFrame or Observations, optional
-            What users have observed, for a model without interactions.
-        candidates : list of item ids, optional
-            Choose among these alone.
-        unknown : {"error", "average"}, default "error"
-            Whether an unknown user is refused or treated as the average user.
-        return_std : bool, default False
-            Add the standard deviation of an observation.
-        quantile : float, optional
-            Rank by this quantile of what would be observed rather than by its mean: 0.1 prefers what is surely good to
-            what is good on average.
-
-        Returns
-        -------
-        Records of Recommendation
-            With fields user, item, rank, score, std and rule; `to_pandas()` and the like give a DataFrame.
-        """
-        if isinstance(user, FoldedRow):
-            if seen is not None:
-                raise InputError("the history of a folded-in user is known: pass no seen")
-            how = {"candidates": candidates, "return_std": return_std, "quantile": quantile}
-            return user.recommend(n, exclude_seen=exclude_seen, **how)
-        how_many = exclude_seen, seen, candidates, unknown, return_std, quantile
-        return ranking.recommend(self, user, n, *how_many)
-
-    def similar(
-        self, which: Any, n: int = 10, *, side: str = "items", by: str = "weighted", candidates: Any = None
-    ) -> Records[SimilarItem] | Records[SimilarUser]:
-        """Return the items (or users) most similar to one of them.
-
-        Parameters
-        ----------
-        which : id
-        n : int, default 10
-        side : {"items", "users"}, default "items"
-        by : {"weighted", "hamming"}, default "weighted"
-            "hamming" is the share of stencils, over all draws, in which both have the same label. "weighted" also looks
-            at how much labels differ in what they predict, each less its own level: 1 for the same, 0 for any two.
-        candidates : list of ids, optional
-            Choose among these alone, such as those with many observations.
-
-        Returns
-        -------
-        Records of SimilarItem (or SimilarUser)
-            Most similar first, with fields item (or user) and score.
-        """
-        return ranking.similar(self, which, n, side, by, candidates)
-
-    # -- new users and items ------------------------------------------------------------------------------
-
-    def fold_in(
-        self, history: Any, y: ArrayLike | None = None, *, new: str = "user", n_draws: int = 32, side: str | None = None
-    ) -> FoldedRow:
-        """Fold in a new user from a handful of values, without fitting anything again.
-
-        Parameters
-        ----------
-        history : dict {item: value}, pairs (item, value), or items with their values `y`
-        new : {"user", "item"}, default "user"
-            "item" folds in a new item from values of users.
-        n_draws : int, default 32
-            Most draws that are used of a model with many.
-        side : deprecated
-            Former name of `new`.
-
-        Returns
-        -------
-        FoldedRow
-            With `predict`, `recommend` and `explain` of its own; those of the model take it too.
-        """
-        if side is not None:
-            warn_deprecated("side of fold_in", "new='user' or new='item'")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)
-                new = NOUNS[axis_of(side)]
-        return folding.fold_in(self, history, y, new, n_draws)
+    # -- new observations ---------------------------------------------------------------------------------
 
     def update(self, X: Any, y: ArrayLike | None = None, *, random_state: Any = 0) -> Self:
         """Return a model that has taken in new observations, without fitting templates or items again.
@@ -213,55 +118,26 @@ class Model(FormerNames, PredictingParts):
         object.__setattr__(self, "__dict__", updating.forgotten(self, user).__dict__)
         return self
 
-    # -- explanations -------------------------------------------------------------------------------------
-
-    def explain(self, user: Any, item: Any) -> Explanation:
-        """Explain one prediction as a sum: the offset, one term per stencil with who else is in its blocks, the rest.
-
-        A model of many draws is explained by a small one distilled from it (which takes some seconds, the first time);
-        what the draws say beyond that is `remainder`.
+    def with_lists(self, lists: Any) -> Self:
+        """Return a model that predicts values as this one does, and ranks by choice as another does.
 
         Parameters
         ----------
-        user : id or FoldedRow
-        item : id
+        lists : Model or ItemACCAMS
+            Fitted to the same users and items.
 
         Returns
         -------
-        Explanation
+        Model
         """
-        return user.explain(item) if isinstance(user, FoldedRow) else explaining.explanation(self, user, item)
+        other = getattr(lists, "model_", lists)
+        if other.item_map is None or other.interactions is None:
+            raise InputError("with_lists takes a fitted ItemACCAMS, with the history of its users")
+        if other.indices != self.indices:
+            raise InputError("with_lists takes lists of the same users and items: fit both to the same data")
+        return replace(self, item_map=other.item_map, interactions=other.interactions)
 
-    def hierarchy(
-        self, depth: int = 3, side: str = "items", *, branches: int | None = 3, least: int | None = None,
-        members: int = 6, candidates: Any = None, stencils: Any = None,
-        keep: Callable[[list[Any]], Sequence[Any]] | None = None,
-    ) -> Node:  # fmt: skip
-        """Return a tree of the items (or users): each level splits them by the labels of one stencil.
-
-        Parameters
-        ----------
-        depth : int, default 3
-        side : {"items", "users"}, default "items"
-        branches : int or None, default 3
-            Labels that are alike are merged until a node has at most so many branches; None merges none.
-        least : int, optional
-            Smaller branches are pruned; by default those with less than one in a hundred.
-        members : int, default 6
-            Typical members that are named.
-        candidates : list of ids, optional
-            The tree of these alone, such as those with many ratings.
-        stencils : list of int, optional
-            Stencils that make the levels; by default those that separate most, the first one most.
-        keep : callable, optional
-            Given the ids of a branch, return those of them to keep in it.
-
-        Returns
-        -------
-        Node
-            With `size`, `members`, `line` and `children`; `print` shows the tree.
-        """
-        return explaining.hierarchy(self, depth, side, branches, least, members, candidates, stencils, keep)
+    # -- the fit ------------------------------------------------------------------------------------------
 
     def diagnostics(self) -> Diagnostics:
         """Return how the fit went: entropy of labels, share of labels changed, gain by sweep and stencil, mixing."""
@@ -291,6 +167,7 @@ class Model(FormerNames, PredictingParts):
             By position; `compress` returns a model with ids. It approximates the mean over all draws by their labels;
             label probabilities (`rao_blackwell`) are not used.
         """
+        self.need_values("distill")
         both = chosen_weights(weights, self.activity)
         return distilled(self.stencils, self.codes, max_bytes, both, random_state, n_threads, verbose)
 
@@ -314,6 +191,8 @@ class Model(FormerNames, PredictingParts):
         Model
             From a model with draws it keeps a calibrated spread (`return_std`, `quantiles`), by class of user and item.
         """
+        if not self.predicts:
+            raise InputError("a model of lists is compressed as it is fitted: fit ItemACCAMS with another max_bytes")
         return compressed(self, max_bytes, ids, weights, random_state, n_threads, verbose)
 
     def refine(
@@ -334,6 +213,7 @@ class Model(FormerNames, PredictingParts):
         -------
         Model
         """
+        self.need_values("refine")
         if self.posterior is not None:
             raise InputError("refine starts from one stencil sum, and this model has many draws: compress it first")
         data, how = towards(self.indices, X, y, sample_weight), {"n_threads": n_threads, "verbose": verbose}
@@ -351,6 +231,7 @@ class Model(FormerNames, PredictingParts):
         name : str, default "model"
             Heading of the page.
         """
+        self.need_values("a report")
         reporting.write(self, path, titles=titles, name=name)
 
     @renamed(seen="history")
@@ -385,10 +266,14 @@ class Model(FormerNames, PredictingParts):
     def __repr__(self) -> str:
         (m, n), draws = self.shape, "" if self.posterior is None else f", {len(self.posterior)} draws"
         by = f", fitted by {self.info.estimator}" if self.info.estimator else ""
-        return f"Model({m:,} users x {n:,} items, {len(self.stencils)} stencils{draws}{by})"
+        content = [f"{len(self.stencils)} stencils{draws}"] if self.predicts else []
+        content += [] if self.item_map is None else [str(self.item_map)]
+        return f"Model({m:,} users x {n:,} items, {', '.join(content)}{by})"
 
     def _repr_html_(self) -> str:
-        rows = {"users": f"{self.shape[0]:,}", "items": f"{self.shape[1]:,}", "stencils": str(len(self.stencils))}
+        rows = {"users": f"{self.shape[0]:,}", "items": f"{self.shape[1]:,}"}
+        rows |= {"stencils": str(len(self.stencils))} if self.predicts else {}
+        rows |= {} if self.item_map is None else {"lists": str(self.item_map)}
         rows |= {} if self.posterior is None else {"draws": str(len(self.posterior))}
         rows |= {} if self.evaluation is None else {"held-out RMSE": f"{self.evaluation.rmse:.4f}"}
         rows |= {"fitted by": self.info.estimator} if self.info.estimator else {}

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from accams.fitted.history import pack_history, unpack_history
 from accams.fitted.parts import FitInfo, Parts
-from accams.model import file, interactions, spread
+from accams.model import file, interactions, itemmap, spread
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
 from accams.model.idcoding import pack_ids, unpack_ids
@@ -27,6 +27,8 @@ def pack(model: Parts, coding: str, templates: str | float, left_out: set[str]) 
     packed = {"stencils": file.pack_sum(one, coding), "values": (_values(model), {})}
     if model.posterior is not None:
         packed["posterior"] = _pack_posterior(model.posterior, coding, templates)
+    if model.item_map is not None:
+        packed["item_map"] = itemmap.pack(model.item_map, coding, templates)
     positional = all(index.is_positional for index in model.indices)
     if "ids" not in left_out and not positional:
         packed["ids"] = _pack_ids(model)
@@ -66,6 +68,11 @@ def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], 
         raise ValueError("the range of values is empty")
     if "posterior" in parts:
         made["posterior"] = _unpack_posterior(parts["posterior"], tensors["posterior"], one)
+    if "item_map" in parts:
+        made["item_map"] = itemmap.unpack(parts["item_map"], tensors["item_map"], shape[1])
+    made["predicts"] = values.get("predicts", True)
+    if not made["predicts"] and (len(one) or "posterior" in parts or "item_map" not in parts):
+        raise ValueError("it says that it predicts no values")
     if "spread" in parts:
         made["spread"] = spread.unpack(parts["spread"], tensors["spread"], shape)
     if "activity" in parts:
@@ -86,13 +93,13 @@ def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], 
 
 def pack_interactions(what: interactions.Interactions) -> Packed:
     """Return the part that holds interactions."""
-    sizes, pieces = interactions.pack(what)
-    return {"sizes": sizes}, {str(p): x for p, x in enumerate(pieces)}
+    sizes, tensors = interactions.pack(what)
+    return {"sizes": sizes}, tensors
 
 
 def unpack_interactions(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> interactions.Interactions:
     """Undo `pack_interactions`."""
-    return interactions.unpack(fields["sizes"], [tensors[str(p)] for p in range(len(tensors))], shape)
+    return interactions.unpack(fields["sizes"], tensors, shape)
 
 
 def _values(model: Parts) -> dict[str, Any]:
@@ -106,6 +113,7 @@ def _values(model: Parts) -> dict[str, Any]:
         else list(model.clip),
         "sigma": model.sigma,
         "zero_weight": model.zero_weight,
+        "predicts": None if model.predicts else False,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -16,11 +16,13 @@ from accams.fit.run import Sweep
 from accams.fitted.distilling import explaining
 from accams.model.codes import Codes
 from accams.model.interactions import Interactions
+from accams.model.itemmap import ItemMap
 from accams.model.posterior import Draw, Posterior
 from accams.model.spread import Spread
 from accams.model.stencils import StencilSum
 from accams.use.evaluation import Evaluation
 from accams.use.explain import Members, prominence
+from accams.use.lists import Lists
 from accams.use.scoring import Catalogue, Floats, Positions, Sums
 from accams.use.similar import likeness
 
@@ -76,6 +78,10 @@ class Parts:
         About one more than the number of observations of each row and each column.
     interactions : Interactions or None
         Items that each user has observed.
+    item_map : ItemMap or None
+        Which items go with which: where there is one, it ranks.
+    predicts : bool
+        Whether stencils predict values; a model of lists alone has none.
     fit_history : sequence of Step or Sweep
         What the fit reported, step by step.
     evaluation : Evaluation or None
@@ -95,6 +101,8 @@ class Parts:
     zero_weight: float | None = None
     activity: tuple[Floats, Floats] | None = None
     interactions: Interactions | None = None
+    item_map: ItemMap | None = None
+    predicts: bool = True
     fit_history: Sequence[Step] | Sequence[Sweep] = ()
     evaluation: Evaluation | None = None
     info: FitInfo = field(default_factory=FitInfo)
@@ -154,6 +162,13 @@ class Parts:
         return Catalogue.of(self.sums, self.with_data(1))
 
     @cached_property
+    def lists(self) -> Lists:
+        """The item map laid out for scoring."""
+        if self.item_map is None:
+            raise InputError("this model has no item map, which lists by choice need: fit ItemACCAMS")
+        return Lists(self.item_map)
+
+    @cached_property
     def members(self) -> Members:
         """Members of the blocks of a single sum."""
         codes = self.stencils.codes
@@ -165,9 +180,16 @@ class Parts:
         return {}
 
     def alike(self, axis: int, by: str) -> Catalogue:
-        """Return the catalogue that scores how similar rows (axis 0) or columns (1) are."""
+        """Return the catalogue that scores how similar rows (axis 0) or columns (1) are.
+
+        Columns are compared as candidates of lists, where the model has an item map.
+        """
         if (axis, by) not in self._kept:
-            self._kept[axis, by] = Catalogue.of(likeness(self.sums, axis, by), self.with_data(axis))
+            mapped = self.item_map is not None and axis == 1
+            sums, columns = (
+                (self.lists.sums, self.lists.item_map.chosen) if mapped else (self.sums, self.with_data(axis))
+            )
+            self._kept[axis, by] = Catalogue.of(likeness(sums, axis, by), columns)
         return self._kept[axis, by]  # type: ignore[no-any-return]
 
     def with_data(self, axis: int) -> Positions:
@@ -201,6 +223,7 @@ class Parts:
             activity=None if self.activity is None else self.activity[::-1],
             spread=None if self.spread is None else self.spread.transposed(),
             interactions=None,
+            item_map=None,
         )
         turned._kept["source"] = self, True
         return turned
@@ -259,8 +282,17 @@ class Parts:
         """Return predictions within the range of the model."""
         return prediction if self.clip is None else np.clip(prediction, *self.clip)
 
+    def need_values(self, what: str) -> None:
+        """Raise InputError unless the model predicts values."""
+        if not self.predicts:
+            raise InputError(
+                f"{what} needs a model that predicts values, and this one makes lists only: fit ACCAMS or "
+                "BayesianACCAMS to the values"
+            )
+
     def need_spread(self, what: str) -> None:
         """Raise InputError unless the model has a predictive spread."""
+        self.need_values(what)
         if not self.has_spread:
             raise InputError(
                 f"{what} needs a model that knows its predictive spread: BayesianACCAMS, or what is compressed of it"

@@ -38,6 +38,7 @@ class PredictingParts(Parts):
             Mean and quantiles are clipped. An unknown user (item) is predicted as the average user (item) of the model;
             where both are unknown, that is the overall average.
         """
+        self.need_values("predict")
         if return_std or quantiles is not None:
             self.need_spread("return_std" if return_std else "quantiles")
         i, j = known_positions(*self.indices, *pairs_of(pairs, self.info.names))
@@ -83,6 +84,7 @@ class PredictingParts(Parts):
         self, X: Any, y: ArrayLike | None, sample_weight: ArrayLike | None, what: str
     ) -> tuple[NDArray[Any], NDArray[Any], Floats, Floats | None]:
         """Return user ids, item ids, values and weights to compare predictions with."""
+        self.need_values(what)
         if y is not None and isinstance(X, Observations):
             raise InputError("Observations already hold values: pass no y with them")
         if y is None:

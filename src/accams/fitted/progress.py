@@ -62,6 +62,10 @@ class ProgressBar:
         """Show the state after a round of distilling."""
         self._show(self.what, report.done, report.planned, f"rmse {report.rmse:.4f}", report.seconds)
 
+    def update_stage(self, stage: str, done: int, planned: int, seconds: float) -> None:
+        """Show the state after a step of a stage."""
+        self._show(stage, done, planned, "", seconds)
+
     def _show(self, name: str, done: int, total: int | None, error: str, seconds: float) -> None:
         if self.show is False or (self._bar is None and seconds < PATIENCE and self.show == "auto"):
             return

@@ -22,13 +22,25 @@ NOUNS = ("user", "item")  # of rows and columns
 Seen = tuple[Interactions, Positions] | None  # items to leave out, and the rows of the users asked for
 
 
+def ranked_by(model: Parts, by: str, quantile: float | None = None) -> str:
+    """Return whether lists are ranked by choice or by value."""
+    Words("auto", "choice", "value").check("by", by)
+    if by == "auto":
+        by = "choice" if model.item_map is not None and quantile is None else "value"
+    if by == "choice":
+        _ = model.lists  # says what is missing
+        if quantile is not None:
+            raise InputError("a quantile is one of predicted values: pass by='value', or no quantile")
+    else:
+        model.need_values("ranking by value")
+    return by
+
+
 def recommend(
     model: Parts, user: Any, n: int, exclude_seen: bool, seen: Any, candidates: Any, unknown: str, return_std: bool,
     quantile: float | None,
 ) -> Records[Recommendation]:  # fmt: skip
     """Return the best items for some users."""
-    Words("error", "average").check("unknown", unknown)
-    check_number(n, len(model.col_index), "items")
     names = ids_of_frame(user, model.id_names[0]) if is_frame(user) else as_ids(user)
     rows = known(model.row_index, names, NOUNS[0]) if unknown == "error" else positions(model.row_index, names)
     left_out = _seen(model, seen, names, rows) if exclude_seen else None
@@ -95,6 +107,11 @@ def _seen(model: Parts, seen: Any, names: NDArray[Any], rows: Positions) -> tupl
                 "with its history, or set exclude_seen=False"
             )
         return model.interactions, rows
+    return seen_by(model, seen, names)
+
+
+def seen_by(model: Parts, seen: Any, names: NDArray[Any]) -> tuple[Interactions, Positions]:
+    """Return what a table of pairs says that these users have seen, and the row of each in it."""
     if is_sparse(seen) or (isinstance(seen, np.ndarray) and seen.ndim == 2 and seen.shape[1] != 2):
         seen = observations_of(seen)
     raw_rows, raw_cols = pairs_of(seen, model.info.names)
@@ -110,7 +127,12 @@ def similar(
     Words(*MEASURES).check("by", by)
     axis = axis_of(side)
     index = model.indices[axis]
-    if not len(model.stencils):
+    if axis == 1 and model.item_map is not None:
+        if model.item_map.stencils is None:
+            return _similar_in_map(model, which, n, by, candidates)
+    elif not model.predicts:
+        raise InputError("this model makes lists from histories: it knows of no users that are more alike than others")
+    elif not len(model.stencils):
         raise InputError(f"this model has no stencils: it knows of no {NOUNS[axis]}s that are more alike than others")
     check_number(n, len(index), f"{NOUNS[axis]}s")
     position = known(index, as_ids([which]), NOUNS[axis])
@@ -124,6 +146,25 @@ def similar(
     scores = np.mean([codes.predict(rows, nearest) for codes in catalogue.sums.codes], axis=0)
     columns = {NOUNS[axis]: index.ids[nearest], "score": scores}
     return Records(SimilarItem, columns) if axis else Records(SimilarUser, columns)
+
+
+def _similar_in_map(model: Parts, which: Any, n: int, by: str, candidates: Any) -> Records[SimilarItem]:
+    """Compare the columns of a dense map: what speaks for both items, by correlation."""
+    if by == "hamming":
+        raise InputError("by='hamming' compares labels, and this model holds the whole map: fit it with max_bytes")
+    check_number(n, len(model.col_index), "items")
+    [position] = known(model.col_index, as_ids([which]), NOUNS[1])
+    item_map = model.lists.item_map
+    allowed = item_map.chosen if candidates is None else known(model.col_index, as_ids(candidates), NOUNS[1])
+    allowed = np.setdiff1d(allowed, position)
+    columns = np.zeros((item_map.size, len(allowed))) if item_map.dense is None else item_map.dense[:, allowed]
+    itself = np.zeros(item_map.size) if item_map.dense is None else item_map.dense[:, position]
+    columns, itself = columns - columns.mean(axis=0), itself - itself.mean()
+    lengths = np.linalg.norm(columns, axis=0) * np.linalg.norm(itself)
+    scores = itself @ columns / np.where(lengths > 0.0, lengths, 1.0)
+    order = np.argsort(-scores, kind="stable")[:n]
+    found = {NOUNS[1]: model.col_index.ids[allowed[order]], "score": scores[order].astype(np.float64)}
+    return Records(SimilarItem, found)
 
 
 def axis_of(side: str) -> int:

@@ -10,6 +10,7 @@ has fields there and tensors called ``part/name``. Rules for what a reader does 
 
 from typing import Any
 
+from accams.settings.common import FEEDBACK
 from accams.settings.kinds import FLAG, NONE, Either, Integer, Kind, Number, Words
 
 FINITE = Number(-1.7e308, 1.7e308)
@@ -74,8 +75,12 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "ids": Schema(row=Words("positions", "integers", "json"), col=Words("positions", "integers", "json")),
     "values": Schema(
-        1, ("range", "clip", "sigma", "zero_weight"), range=ListOf(FINITE, 2),
+        1, ("range", "clip", "sigma", "zero_weight", "predicts"), predicts=FLAG, range=ListOf(FINITE, 2),
         clip=Either(Words(None, True), ListOf(FINITE, 2)), sigma=Either(NONE, SCALE), zero_weight=Either(NONE, SCALE),
+    ),
+    "item_map": Schema(
+        penalty=SCALE, users=Integer(0), sum=Either(NONE, Mapping()),
+        feedback=ListOf(Either(Words(*FEEDBACK), FINITE), 4),
     ),
     "spread": Schema(shape=ListOf(Integer(1), 2)),
     "activity": Schema(),

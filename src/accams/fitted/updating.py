@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.data.ids import Index
-from accams.data.inputs import observations_of
+from accams.data.inputs import choices_of, observations_of
 from accams.errors import InputError
 from accams.fit.keys import seed_of
 from accams.fitted.distilling import activity
 from accams.fitted.folding import check_values
+from accams.fitted.listing import known_items, weights_in
 from accams.fitted.parts import Parts
 from accams.model.codes import Codes
+from accams.model.interactions import Interactions
 from accams.model.posterior import Draw, Posterior
 from accams.model.stencils import Stencil, StencilSum
 from accams.use.fold import Folded, fold_labels
@@ -41,6 +43,8 @@ class Places:
 
 def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
     """Return a model that has taken in all observations of some rows."""
+    if not model.predicts:
+        return _with_histories(model, X, y)
     observations = observations_of(X, y)
     if observations.weights is not None:
         raise InputError("update does not take weights: pass the observations without them")
@@ -68,6 +72,9 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
             effects = effects.put(places.rows, places.size, stds)
         posterior = replace(posterior, shape=stencils.shape, draws=tuple(draws), effects=effects)
     seen, active = model.interactions, model.activity
+    new = Interactions(begins, parts[1])
+    if model.item_map is not None:
+        new = replace(new, weights=model.item_map.feedback.weights(observations.values).astype(np.float32))
     if active is not None:
         active = places.put(active[0], activity(np.diff(observations.row_starts)[filled])), active[1]
     return replace(
@@ -78,7 +85,27 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
         evaluation=None,  # was that of the old model
         spread=None if model.spread is None else model.spread.put(places.rows, places.size),
         activity=active,
-        interactions=None if seen is None else seen.put(places.rows, places.size, begins, parts[1]),
+        interactions=None if seen is None else seen.put(places.rows, places.size, new),
+    )
+
+
+def _with_histories(model: P, X: Any, y: ArrayLike | None) -> P:
+    """Return a model of lists that knows the histories of more users: there is nothing to fit."""
+    given = choices_of(X, y)
+    filled = np.flatnonzero(np.diff(given.row_starts) > 0)
+    index, places = _with_rows(model.row_index, given.row_index.ids[filled])
+    columns = known_items(model, given.col_index.ids)[given.cols]
+    rows = np.repeat(np.arange(len(filled)), np.diff(given.row_starts)[filled])
+    new = Interactions.at(rows, columns, len(filled), weights_in(given, model).astype(np.float32))
+    none = np.zeros(0, np.int64)
+    old = model.interactions or Interactions(
+        np.zeros(len(model.row_index) + 1, np.int64), none, none.astype(np.float32)
+    )
+    return replace(
+        model,
+        stencils=replace(model.stencils, shape=(places.size, model.shape[1])),
+        row_index=index,
+        interactions=old.put(places.rows, places.size, new),
     )
 
 

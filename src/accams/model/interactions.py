@@ -1,36 +1,45 @@
-"""Interactions: the observed columns of each row, coded in about a byte each."""
+"""Interactions: the observed columns of each row, and how much each counts, coded in about a byte each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.build import index_type
-from accams.model.coding import decode_ints, encode_ints
+from accams.model.coding import decode_ints, decode_labels, encode_ints, encode_labels
+from accams.model.container import Tensors
 from accams.threads import ranges_of
 
 Positions = NDArray[np.int64]
+Weights = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 Sizes = int | list[list[int]]  # cells, or rows and cells of each piece
 PIECE = 1 << 22  # cells that are coded at a time, to bound memory
+LEVELS = 256  # most distinct weights that are stored
+OCTAVE = 8  # steps of a factor of two, where there are more
 DAMAGED = "the interactions do not fit the shape"
 
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Observed columns of each row: those of row i are ``columns[starts[i]:starts[i + 1]]``."""
+    """Observed columns of each row: those of row i are ``columns[starts[i]:starts[i + 1]]``.
+
+    `weights` tell how strongly each was chosen, for models that make lists of it.
+    """
 
     starts: Positions
     columns: NDArray[np.integer[Any]]
+    weights: Weights | None = None
 
     @classmethod
-    def at(cls, rows: Positions, columns: Positions, n_rows: int) -> Self:
+    def at(cls, rows: Positions, columns: Positions, n_rows: int, weights: Weights | None = None) -> Self:
         """Build from cells in any order; cells with row -1 or column -1 are left out."""
         inside = (rows >= 0) & (columns >= 0)
         order = np.argsort(rows[inside], kind="stable")
         starts = np.searchsorted(rows[inside][order], np.arange(n_rows + 1))
-        return cls(starts.astype(np.int64), columns[inside][order])
+        kept = None if weights is None else weights[inside][order]
+        return cls(starts.astype(np.int64), columns[inside][order], kept)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -44,57 +53,100 @@ class Interactions:
         >>> starts.tolist(), columns.tolist()
         ([0, 1, 1, 3], [5, 4, 7])
         """
-        counts = np.where(rows < 0, 0, np.diff(self.starts)[rows])
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        inner = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
-        return starts, self.columns[np.repeat(self.starts[:-1][rows], counts) + inner].astype(np.int64)
+        starts, where = self._where(rows)
+        return starts, self.columns[where].astype(np.int64)
 
-    def put(self, rows: Positions, size: int, begins: Positions, columns: Positions) -> "Interactions":
-        """Return a copy of `size` rows in which `rows` have observed ``columns[begins[p]:begins[p + 1]]`` instead."""
+    def take(self, rows: Positions) -> "Interactions":
+        """Return the interactions of some rows alone, with their weights."""
+        starts, where = self._where(rows)
+        return Interactions(starts, self.columns[where], None if self.weights is None else self.weights[where])
+
+    def put(self, rows: Positions, size: int, new: "Interactions") -> "Interactions":
+        """Return a copy of `size` rows in which `rows` have the interactions `new` instead of their own."""
         old = len(self.starts) - 1
         source = np.full(size, -1, np.int64)
         source[:old] = np.arange(old)
         source[rows] = old + np.arange(len(rows))
-        starts = np.concatenate([self.starts, begins[1:] - begins[0] + self.starts[-1]])
-        taken = columns[begins[0] : begins[-1]].astype(self.columns.dtype)
-        joined = Interactions(starts, np.concatenate([self.columns, taken]))
-        new_starts, new_columns = joined.of(source)
-        return Interactions(new_starts.astype(np.int64), new_columns.astype(self.columns.dtype))
+        starts = np.concatenate([self.starts, new.starts[1:] - new.starts[0] + self.starts[-1]])
+        columns = np.concatenate([self.columns, new.columns.astype(self.columns.dtype)])
+        weights = None if self.weights is None or new.weights is None else np.concatenate([self.weights, new.weights])
+        return Interactions(starts, columns, weights).take(source)
 
     def without(self, row: int) -> "Interactions":
         """Return a copy without one row."""
-        lo, hi = self.starts[row], self.starts[row + 1]
-        starts = np.concatenate([self.starts[:row], self.starts[row + 1 :] - (hi - lo)])
-        return Interactions(starts, np.delete(self.columns, slice(int(lo), int(hi))))
+        return self.take(np.delete(np.arange(len(self.starts) - 1), row))
+
+    def _where(self, rows: Positions) -> tuple[Positions, Positions]:
+        """Return the starts of some rows alone, and the places of their cells."""
+        counts = np.where(rows < 0, 0, np.diff(self.starts)[rows])
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        inner = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        return starts, np.repeat(self.starts[:-1][rows], counts) + inner
+
+    def ordered(self) -> "Interactions":
+        """Return the same with the columns of each row in ascending order."""
+        rows = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        order = np.lexsort((self.columns, rows))
+        return Interactions(self.starts, self.columns[order], None if self.weights is None else self.weights[order])
+
+    def _cut(self, lo: int, hi: int) -> "Interactions":
+        """Return rows lo .. hi alone."""
+        cells = slice(int(self.starts[lo]), int(self.starts[hi]))
+        weights = None if self.weights is None else self.weights[cells]
+        return Interactions(self.starts[lo : hi + 1] - self.starts[lo], self.columns[cells], weights)
 
 
-def pack(interactions: Interactions) -> tuple[Sizes, list[Bytes]]:
-    """Return sizes and bytes, in pieces of some millions of cells."""
-    ranges = ranges_of(interactions.starts, PIECE)
-    if len(ranges) <= 1:
-        return int(interactions.starts[-1]), [_packed(interactions)]
-    starts, columns = interactions.starts, interactions.columns
-    pieces = [Interactions(starts[lo : hi + 1] - starts[lo], columns[starts[lo] : starts[hi]]) for lo, hi in ranges]
-    return [[len(x.starts) - 1, len(x.columns)] for x in pieces], list(map(_packed, pieces))
+def few(weights: NDArray[np.floating]) -> Weights:
+    """Return weights rounded so that files can hold them: to steps of 9 % of the largest, where many differ.
+
+    Examples
+    --------
+    >>> few(np.array([1.0, 0.3])).tolist() == [1.0, np.float32(0.3)]
+    True
+    >>> len(np.unique(few(np.linspace(0.1, 1.0, 1000))))
+    28
+    """
+    single = weights.astype(np.float32)
+    if len(np.unique(single)) <= LEVELS:
+        return single
+    top, positive = float(single.max()), single > 0
+    steps = np.rint(OCTAVE * np.log2(top / np.where(positive, single, top).astype(np.float64)))
+    rounded = top * 2.0 ** (-np.minimum(steps, LEVELS - 2) / OCTAVE)
+    return np.where(positive, rounded, 0.0).astype(np.float32)
 
 
-def unpack(sizes: Sizes, tensors: list[NDArray[Any]], shape: tuple[int, int]) -> Interactions:
+def pack(interactions: Interactions) -> tuple[Sizes, Tensors]:
+    """Return sizes and tensors, in pieces of some millions of cells."""
+    if interactions.weights is not None:
+        interactions = replace(interactions, weights=few(interactions.weights))
+    cuts = ranges_of(interactions.starts, PIECE) or [(0, 0)]
+    pieces = [interactions._cut(lo, hi).ordered() for lo, hi in cuts]
+    tensors: Tensors = {str(p): _packed(piece) for p, piece in enumerate(pieces)}
+    if interactions.weights is not None:
+        table = np.unique(np.append(interactions.weights, np.float32(1.0)))  # not empty, though all rows may be
+        levels = [np.searchsorted(table, piece.weights).astype(np.uint16) for piece in pieces]  # type: ignore[arg-type]
+        stream, models = encode_labels(levels, [len(table)] * len(pieces))
+        tensors |= {"weights": table, "levels": stream, "level_models": models}
+    sizes = [[len(x.starts) - 1, len(x.columns)] for x in pieces]
+    return sizes if len(pieces) > 1 else int(interactions.starts[-1]), tensors
+
+
+def unpack(sizes: Sizes, tensors: Tensors, shape: tuple[int, int]) -> Interactions:
     """Undo `pack`; raise ValueError for damaged data."""
-    if isinstance(sizes, int):
-        return _unpacked(tensors[0], shape[0], sizes, shape[1])
-    if sum(rows for rows, _ in sizes) != shape[0] or len(tensors) != len(sizes):
+    each = [[shape[0], sizes]] if isinstance(sizes, int) else sizes
+    coded = [tensors[name] for name in tensors if name.isdecimal()]
+    if sum(rows for rows, _ in each) != shape[0] or len(coded) != len(each):
         raise ValueError(DAMAGED)
-    pieces = [_unpacked(x, rows, cells, shape[1]) for x, (rows, cells) in zip(tensors, sizes, strict=True)]
+    pieces = [_unpacked(tensors[str(p)], rows, cells, shape[1]) for p, (rows, cells) in enumerate(each)]
     counts = np.concatenate([np.diff(x.starts) for x in pieces])
     starts = np.concatenate([[0], np.cumsum(counts)])
-    return Interactions(starts, np.concatenate([x.columns for x in pieces]))
+    weights = _unpacked_weights(tensors, [cells for _, cells in each]) if "weights" in tensors else None
+    return Interactions(starts, np.concatenate([x.columns for x in pieces]), weights)
 
 
 def _packed(interactions: Interactions) -> Bytes:
     """Code the number of columns of each row, then each column by its distance from the one before."""
     counts, columns = np.diff(interactions.starts), interactions.columns.astype(np.int64)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    columns = columns[np.lexsort((columns, rows))]
     steps = np.diff(columns, prepend=-1)
     first = interactions.starts[:-1][counts > 0]
     steps[first] = columns[first] + 1
@@ -113,3 +165,12 @@ def _unpacked(data: NDArray[Any], n_rows: int, n_cells: int, n_cols: int) -> Int
     if columns.size and int(columns.max()) >= n_cols:
         raise ValueError(DAMAGED)
     return Interactions(starts.astype(np.int64), columns.astype(index_type(n_cols)))
+
+
+def _unpacked_weights(tensors: Tensors, cells: list[int]) -> Weights:
+    table = tensors["weights"]
+    right = table.dtype == np.float32 and table.ndim == 1 and 1 <= len(table) <= LEVELS + 1
+    if not right or not (np.isfinite(table) & (table >= 0)).all():
+        raise ValueError("the weights of interactions cannot be")
+    levels = decode_labels(tensors["levels"], tensors["level_models"], cells, [len(table)] * len(cells))
+    return np.asarray(table[np.concatenate(levels)])

@@ -5,6 +5,7 @@ from typing import Any
 from accams.settings.fields import setting
 from accams.settings.kinds import FLAG, NONE, Callables, Clip, Either, Integer, Seed, Words
 
+FEEDBACK = ("likes", "ratings", "counts", "weights")  # kinds of values that tell what somebody chose
 ENGINES = ("auto", "cpu", "dense", "graph", "cuda", "disk", "ray")
 
 

@@ -11,6 +11,7 @@ from accams.errors import InputError, warn_deprecated
 
 SHOWN = 10  # lines of a printed list
 AVERAGE_ROW = "average row"  # the rule by which a row without training data is predicted
+POPULAR = "popular items"  # the rule by which somebody without a history gets a list
 
 
 class Recommendation(NamedTuple):
@@ -22,11 +23,15 @@ class Recommendation(NamedTuple):
     rank : int
         From 1 on for each user.
     score : float
-        Prediction, on the scale of the training values.
+        What the list is ranked by: the prediction, on the scale of the training values; or, by choice, how strongly the
+        user's history speaks for the item (about 1 for what is surely chosen, 0 for what has nothing to do with it).
     std : float or None
         Standard deviation of an observation, where asked for.
     rule : str
-        "average row" where the user had no training data and is predicted as the average user; else empty.
+        "average row" where the user had no training data and is predicted as the average user; "popular items" where
+        there is no history to rank by; else empty.
+    prediction : float or None
+        The predicted value beside a score by choice, in models that have both.
     """
 
     user: Any
@@ -35,6 +40,7 @@ class Recommendation(NamedTuple):
     score: float
     std: float | None
     rule: str
+    prediction: float | None = None
 
     @property
     def row(self) -> Any:
@@ -173,7 +179,9 @@ def _library(name: str) -> Any:
 
 def recommendations(
     users: NDArray[Any], items: NDArray[Any], ranks: NDArray[np.int64], scores: NDArray[np.float64],
-    std: NDArray[np.float64] | None, rules: NDArray[Any],
+    std: NDArray[np.float64] | None, rules: NDArray[Any], predictions: NDArray[np.float64] | None = None,
 ) -> Records[Recommendation]:  # fmt: skip
+    columns: dict[str, NDArray[Any] | None]
     columns = {"user": users, "item": items, "rank": ranks, "score": scores, "std": std, "rule": rules}
+    columns["prediction"] = predictions
     return Records(Recommendation, {name: x for name, x in columns.items() if x is not None})

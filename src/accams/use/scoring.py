@@ -145,6 +145,11 @@ class Catalogue:
         owner = np.array([d for d, _ in blocks], np.int64)
         return cls(sums, columns, places, widths, owner, codes, _base(sums, columns))
 
+    @cached_property
+    def widest(self) -> int:
+        """Entries of the largest table of a group."""
+        return int((self.widths[..., 0] * np.maximum(self.widths[..., 1], 1)).max(initial=1))
+
     def places_of(self, rows: Positions, seen: Interactions | None) -> tuple[Positions, Positions]:
         """Return the interactions of these rows, by place among `columns` (-1: not among them)."""
         if seen is None:

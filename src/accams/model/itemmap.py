@@ -1,0 +1,159 @@
+"""ItemMap: which items go with which, as a stencil sum or as a dense matrix.
+
+Scores of somebody with the history x, one weight for each item, are x B: entry B[i, j] says how much having chosen i
+speaks for j. Its diagonal is zero. A stencil sum holds the map with line i multiplied by `scales[i]`, about the root of
+how often the item was chosen (`accams.fit.itemmap`).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.feedback import Feedback
+from accams.model.coding import decode_ints, encode_ints
+from accams.model.container import Tensors
+from accams.model.file import pack_sum, unpack_sum
+from accams.model.stencils import StencilSum
+from accams.settings.common import FEEDBACK
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+FINE, COARSE = 8, 2  # steps of a factor of two: of how often an item was chosen, and of its scale
+MOST_LEVEL = 512  # of how often an item was chosen, in fine steps: more than any count
+MOST_USERS = 1 << 48
+SUM = "sum."  # before the names of tensors of the stencil sum
+
+
+@dataclass(frozen=True, eq=False)
+class ItemMap:
+    """Which items go with which.
+
+    Attributes
+    ----------
+    stencils : StencilSum or None
+        The map with each line multiplied by its scale.
+    dense : array (n, n) or None
+        The map itself, in place of a stencil sum.
+    levels : array of int
+        How often each item was chosen, as logarithms in steps of 2^(1/8); -1 for an item that nobody chose.
+    penalty : float
+        Ridge penalty lambda of the regression that the map solves.
+    n_users : int
+        Users whose choices it was learned from.
+    feedback : Feedback
+        How values of a history become weights.
+    """
+
+    stencils: StencilSum | None
+    dense: NDArray[np.float32] | None
+    levels: Positions
+    penalty: float
+    n_users: int
+    feedback: Feedback
+
+    @classmethod
+    def empty(cls, masses: Floats, penalty: float, n_users: int, feedback: Feedback) -> Self:
+        """Return a map without content, for items chosen so often: `masses` are sums of squared weights."""
+        return cls(None, None, levels_of(masses), penalty, n_users, feedback)
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return len(self.levels)
+
+    @property
+    def popularity(self) -> Floats:
+        """About the share of users who chose each item."""
+        return np.where(self.levels < 0, 0.0, 2.0 ** (self.levels / FINE)) / max(self.n_users, 1)
+
+    @property
+    def scales(self) -> Floats:
+        """Numbers by which lines of the stencil sum have to be divided."""
+        return scales_of(self.levels, self.penalty)
+
+    @property
+    def chosen(self) -> Positions:
+        """Items that somebody chose."""
+        return np.flatnonzero(self.levels >= 0)
+
+    def __str__(self) -> str:
+        return "an item map" if self.stencils is None else f"an item map of {len(self.stencils)} stencils"
+
+    def entries(self, i: Positions, j: Positions) -> Floats:
+        """Return entries of the map, with a diagonal of zeros."""
+        if self.dense is not None:
+            found = self.dense[i, j].astype(np.float64)
+        elif self.stencils is not None:
+            found = self.stencils.codes.predict(i, j) / self.scales[i]
+        else:
+            found = np.zeros(len(i))
+        return np.where(i == j, 0.0, found)
+
+    def to_dense(self) -> Floats:
+        """Return the whole map."""
+        each = np.arange(self.size)
+        i, j = (x.ravel() for x in np.meshgrid(each, each, indexing="ij"))
+        return self.entries(i, j).reshape(self.size, self.size)
+
+
+def levels_of(masses: Floats) -> Positions:
+    """Return how often items were chosen, rounded as `ItemMap.levels` holds it; less than once counts as once."""
+    return np.where(masses > 0.0, np.rint(FINE * np.log2(np.maximum(masses, 1.0))), -1).astype(np.int64)
+
+
+def scales_of(levels: Positions, penalty: float) -> Floats:
+    """Return the scales of lines: roots of masses plus penalty, in half octaves."""
+    masses = np.where(levels < 0, 0.0, 2.0 ** (levels / FINE))
+    return np.exp2(np.rint(COARSE * 0.5 * np.log2(masses + penalty)) / COARSE)
+
+
+def pack(item_map: ItemMap, coding: str, templates: str | float) -> tuple[dict[str, Any], Tensors]:
+    """Return header fields and tensors that hold a map."""
+    rule = item_map.feedback
+    fields: dict[str, Any] = {
+        "penalty": item_map.penalty,
+        "users": item_map.n_users,
+        "feedback": [rule.kind, rule.liked_from, rule.seen_weight, rule.unit],
+        "sum": None,
+    }
+    tensors: Tensors = {"levels": encode_ints(item_map.levels)}
+    if item_map.stencils is not None:
+        one = item_map.stencils if templates == "float32" else item_map.stencils.rounded(templates)
+        fields["sum"], inner = pack_sum(one, coding)
+        tensors |= {SUM + name: x for name, x in inner.items()}
+    if item_map.dense is not None:
+        tensors["dense"] = item_map.dense
+    return fields, tensors
+
+
+def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> ItemMap:
+    """Undo `pack`; raise ValueError for what cannot be a map."""
+    levels = decode_ints(tensors["levels"], size)
+    if len(levels) and not -1 <= int(levels.min()) <= int(levels.max()) <= MOST_LEVEL:
+        raise ValueError("it cannot be how often items were chosen")
+    stencils, dense = None, tensors.get("dense")
+    if fields["sum"] is not None:
+        inner = {name.removeprefix(SUM): x for name, x in tensors.items() if name.startswith(SUM)}
+        stencils = unpack_sum(fields["sum"], inner, (size, size))
+    if (dense is None) == (stencils is None):
+        raise ValueError("it has no item map, or two")
+    if dense is not None and (dense.shape != (size, size) or dense.dtype != np.float32):
+        raise ValueError("its map has a wrong shape or type")
+    if dense is not None and not np.isfinite(dense).all():
+        raise ValueError("its map has entries that are not finite")
+    penalty, users = float(fields["penalty"]), int(fields["users"])
+    if penalty <= 0.0 or users > MOST_USERS:
+        raise ValueError("its map was not learned from such numbers")
+    kind, *numbers = fields["feedback"]
+    liked_from, seen_weight, unit = map(float, numbers)
+    if (
+        kind not in FEEDBACK
+        or not np.isfinite([liked_from, seen_weight, unit]).all()
+        or seen_weight < 0.0
+        or unit <= 0.0
+    ):
+        raise ValueError("its feedback is of an unknown kind")
+    rule = Feedback(kind, liked_from, seen_weight, unit)
+    return ItemMap(stencils, dense, levels, penalty, users, rule)

@@ -1,0 +1,74 @@
+"""Why an item is in a list: one term for each item of the history."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+SHOWN = 8  # reasons of a printed explanation
+
+
+class Reason(NamedTuple):
+    """How much one item of the history speaks for the item that is explained: its weight times an entry of the map."""
+
+    item: Any
+    value: float
+
+
+@dataclass(frozen=True, repr=False)
+class ListExplanation:
+    """The score of an item in a list, as a sum over the history.
+
+    Attributes
+    ----------
+    user, item : ids
+    score : float
+        As `recommend` returns it; the parts below add up to it.
+    terms : tuple of Reason
+        One for each item of the history, largest first; none for somebody without a history, whose list is by
+        popularity.
+    popularity : float
+        Share of users who chose the item, where that is the score.
+    rounding : float
+        Rounding error of these sums.
+    """
+
+    user: Any
+    item: Any
+    score: float
+    terms: tuple[Reason, ...]
+    popularity: float = 0.0
+    rounding: float = 0.0
+
+    def total(self) -> float:
+        """Return the sum of all parts: the score, to the last bit."""
+        total = self.popularity
+        for reason in self.terms:
+            total += reason.value
+        return total + self.rounding
+
+    def largest(self, n: int = SHOWN) -> list[Reason]:
+        """Return the `n` largest reasons, in order of magnitude."""
+        return sorted(self.terms, key=lambda reason: -abs(reason.value))[:n]
+
+    def __repr__(self) -> str:
+        lines = [f"{self.score:.3f} for ({self.user!r}, {self.item!r}) because of"]
+        return "\n".join([*lines, *(f"  {value:+.3f}  {text}" for value, text in self._lines())])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<tr><td>{value:+.3f}</td><td>{escape(text)}</td></tr>" for value, text in self._lines())
+        head = escape(f"{self.score:.3f} for ({self.user!r}, {self.item!r})")
+        return f"<table><caption>{head}</caption><tbody>{lines}</tbody></table>"
+
+    def _lines(self) -> list[tuple[float, str]]:
+        if not self.terms:
+            return [(self.popularity, "its popularity: there is no history")]
+        shown, left = self.largest(), self.largest(len(self.terms))[SHOWN:]
+        rest = [(sum(reason.value for reason in left), f"{len(left)} more items of the history")] if left else []
+        return [*((reason.value, str(reason.item)) for reason in shown), *rest]
+
+
+def because(names: tuple[Any, Any], score: float, reasons: list[Reason], popularity: float) -> ListExplanation:
+    """Return the explanation of a score by these reasons."""
+    ordered = tuple(sorted(reasons, key=lambda reason: -reason.value))
+    draft = ListExplanation(*names, score, ordered, popularity)
+    return ListExplanation(*names, score, ordered, popularity, score - draft.total())

@@ -1,0 +1,160 @@
+"""Lists by what people choose: scores of items given a history, from an item map, by position."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from accams.model.codes import THREADS, Codes
+from accams.model.interactions import Interactions
+from accams.model.itemmap import ItemMap
+from accams.use.scoring import Catalogue, Floats, Positions, Sums
+
+CELLS = 1 << 23  # of a block of users by items, where the map is dense
+
+
+@dataclass(frozen=True)
+class Histories:
+    """What some users chose: those of user u are ``items[starts[u]:starts[u + 1]]``, ascending, with weights."""
+
+    starts: Positions
+    items: Positions
+    weights: Floats
+
+    @classmethod
+    def of(cls, chosen: Interactions) -> Self:
+        """From interactions, in which each has weight 1 unless it says otherwise."""
+        inside = chosen.ordered()
+        weights = np.ones(len(inside)) if inside.weights is None else inside.weights.astype(np.float64)
+        return cls(inside.starts.astype(np.int64), inside.columns.astype(np.int64), weights)
+
+    @property
+    def are_empty(self) -> np.ndarray:
+        """Whether each has no item with a weight."""
+        totals = np.concatenate([[0], np.cumsum(self.weights != 0.0)])
+        return np.asarray(totals[self.starts[1:]] == totals[self.starts[:-1]])
+
+    def cut(self, lo: int, hi: int) -> "Histories":
+        """Return users lo .. hi alone."""
+        cells = slice(int(self.starts[lo]), int(self.starts[hi]))
+        return Histories(self.starts[lo : hi + 1] - self.starts[lo], self.items[cells], self.weights[cells])
+
+
+@dataclass(frozen=True)
+class Lists:
+    """An item map laid out for scoring."""
+
+    item_map: ItemMap
+
+    @cached_property
+    def _codes(self) -> Codes:
+        stencils = self.item_map.stencils
+        assert stencils is not None
+        return stencils.codes
+
+    @cached_property
+    def sums(self) -> Sums:
+        """The stencil sum of the map, laid out for scoring."""
+        return Sums([self._codes], [None])
+
+    @cached_property
+    def _scales(self) -> Floats:
+        return self.item_map.scales
+
+    @cached_property
+    def _popularity(self) -> Floats:
+        return self.item_map.popularity
+
+    @cached_property
+    def _diagonal(self) -> Floats:
+        """The diagonal of the stencil sum, which scores must not have."""
+        each = np.arange(self.item_map.size)
+        return self._codes.predict(each, each)
+
+    @cached_property
+    def _every_item(self) -> "Candidates":
+        return self._candidates(self.item_map.chosen)
+
+    def _candidates(self, items: Positions) -> "Candidates":
+        place_of = np.full(self.item_map.size, -1, np.int64)
+        place_of[items] = np.arange(len(items))
+        layout = None if self.item_map.stencils is None else Catalogue.of(self.sums, items)
+        return Candidates(items, place_of, self._popularity[items], layout)
+
+    def best(
+        self, histories: Histories, n: int, left_out: Interactions, among: Positions | None = None
+    ) -> tuple[Positions, Floats]:
+        """Return the best `n` items (or all, if there are fewer) for each history, padded with -1, and their scores.
+
+        Items of `left_out` are not in the lists. A history without weights gets the most popular ones.
+        """
+        items = self._every_item if among is None else self._candidates(among)
+        number, n = len(histories.starts) - 1, min(n, len(items.items))
+        best, scores = np.full((number, n), -1, np.int64), np.zeros((number, n))
+        if n:
+            find = self._best_dense if items.layout is None else self._best_by_stencils
+            find(histories, left_out, items, best, scores)
+        return np.where(best >= 0, items.items[best] if n else -1, -1), scores
+
+    def _best_by_stencils(
+        self, histories: Histories, left_out: Interactions, items: "Candidates", best: Positions, scores: Floats
+    ) -> None:
+        from accams.kernels.lists import best_lists
+
+        codes, layout = self._codes, items.layout
+        assert layout is not None
+        weights = histories.weights / self._scales[histories.items]
+        given = histories.starts, histories.items, weights, items.place_of, self._diagonal, items.popularity
+        tables = codes.rows, codes.flat, codes.starts, codes.widths, layout.places, layout.widths, layout.codes
+        left = left_out.starts.astype(np.int64, copy=False), left_out.columns.astype(np.int64, copy=False)
+        ranges = THREADS.split_evenly(len(best), layout.codes.size + 1)
+        THREADS.run(best_lists, ranges, *given, *tables, layout.widest, *left, best, scores)
+
+    def _best_dense(
+        self, histories: Histories, left_out: Interactions, items: "Candidates", best: Positions, scores: Floats
+    ) -> None:
+        from scipy import sparse
+
+        step = max(1, CELLS // max(self.item_map.size, 1))
+        for lo in range(0, len(best), step):
+            some, left = histories.cut(lo, lo + min(step, len(best) - lo)), left_out
+            users = len(some.starts) - 1
+            shape = users, self.item_map.size
+            x = sparse.csr_array((some.weights, some.items, some.starts), shape=shape)
+            total = np.zeros(shape) if self.item_map.dense is None else np.asarray(x @ self.item_map.dense)
+            total = np.where(some.are_empty[:, None], items.popularity, total[:, items.items])
+            starts, columns = left.of(np.arange(lo, lo + users))
+            places, rows = items.place_of[columns], np.repeat(np.arange(users), np.diff(starts))
+            total[rows[places >= 0], places[places >= 0]] = -np.inf
+            order = np.argsort(-total, axis=1, kind="stable")[:, : best.shape[1]]  # of ties the earlier, as above
+            found = np.take_along_axis(total, order, 1)
+            best[lo : lo + users], scores[lo : lo + users] = np.where(found > -np.inf, order, -1), found
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Items to choose among."""
+
+    items: Positions
+    place_of: Positions  # place of every item among them, or -1
+    popularity: Floats
+    layout: Catalogue | None  # None where the map is dense
+
+
+def joined(one: Interactions, two: Interactions) -> Interactions:
+    """Return the columns of both, row by row."""
+    columns = np.concatenate([one.columns.astype(np.int64), two.columns.astype(np.int64)])
+    return Interactions.at(np.concatenate([_rows(one), _rows(two)]), columns, len(one.starts) - 1)
+
+
+def without(one: Interactions, two: Interactions) -> Interactions:
+    """Return the columns of the first that are not among those of the second, row by row."""
+    size = int(max(one.columns.max(initial=0), two.columns.max(initial=0))) + 1
+    rows, columns = _rows(one), one.columns.astype(np.int64)
+    new = ~np.isin(rows * size + columns, _rows(two) * size + two.columns.astype(np.int64))
+    return Interactions.at(rows[new], columns[new], len(one.starts) - 1)
+
+
+def _rows(some: Interactions) -> Positions:
+    return np.repeat(np.arange(len(some.starts) - 1), np.diff(some.starts))

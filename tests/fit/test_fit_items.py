@@ -1,0 +1,81 @@
+"""X'X, and the penalty that is chosen on held-out choices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accams.fit import items
+from accams.fit.items import Trial, chosen_penalty, first_penalty, gram_of
+from accams.model.interactions import Interactions
+
+
+def tastes(n_users: int = 300, n_items: int = 30, seed: int = 0) -> Interactions:
+    random = np.random.default_rng(seed)
+    chance = np.where(random.integers(3, size=n_users)[:, None] == np.arange(n_items) % 3, 0.5, 0.05)
+    rows, cols = np.nonzero(random.random((n_users, n_items)) < chance)
+    return Interactions.at(rows, cols, n_users, random.choice([0.3, 1.0], len(rows)).astype(np.float32))
+
+
+def dense(choices: Interactions, size: int) -> np.ndarray:
+    out = np.zeros((len(choices.starts) - 1, size))
+    rows = np.repeat(np.arange(len(out)), np.diff(choices.starts))
+    out[rows, choices.columns] = 1.0 if choices.weights is None else choices.weights
+    return out
+
+
+@pytest.mark.parametrize("cells", [1, 64, 1 << 24])
+@pytest.mark.parametrize("some", [None, [4, 2, 11]])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_gram(cells, some, weighted, monkeypatch):
+    monkeypatch.setattr(items, "CELLS", cells)
+    choices = tastes()
+    if not weighted:
+        choices = Interactions(choices.starts, choices.columns)
+    X = dense(choices, 33)
+    chosen = None if some is None else np.array(some)
+    expected = X.T @ X if some is None else (X.T @ X)[np.ix_(some, some)]
+    np.testing.assert_allclose(gram_of(choices, 33, chosen), expected, rtol=1e-6)
+
+
+def test_a_trial_hides_what_is_to_be_found():
+    choices = tastes()
+    gram = gram_of(choices, 30)
+    trial = Trial.of(choices, gram, seed=0)
+    assert trial is not None
+    assert not (trial.seen & trial.wanted).any()
+    assert trial.wanted.any(axis=1).all()
+    np.testing.assert_array_equal(trial.seen, trial.given > 0)
+    assert set(np.unique(trial.given)) <= {0.0, np.float32(0.3), 1.0}
+    assert np.linalg.eigvalsh(trial.gram).min() > -1e-6  # that of the other users
+    again = Trial.of(choices, gram, seed=0)
+    np.testing.assert_array_equal(trial.wanted, again.wanted)
+    assert not np.array_equal(trial.given, Trial.of(choices, gram, seed=1).given)
+
+
+def test_ndcg_of_a_trial_by_hand():
+    """Two users, three items: the map says nothing, so that lists are in the order of the items."""
+    wanted = np.array([[False, False, True], [False, True, True]])
+    seen = np.array([[True, False, False], [True, False, False]])
+    trial = Trial(np.arange(3), np.eye(3), seen.astype(float), seen, wanted)
+    first = (1 / np.log2(3)) / 1.0  # found second
+    assert trial.ndcg(1.0) == pytest.approx((first + 1.0) / 2)
+
+
+def test_the_penalty_is_the_best_of_those_around_it():
+    choices = tastes()
+    gram = gram_of(choices, 30)
+    told = []
+    penalty = chosen_penalty(choices, gram, 0, lambda done, planned: told.append((done, planned)))
+    trial = Trial.of(choices, gram, 0)
+    assert all(trial.ndcg(penalty) >= trial.ndcg(penalty * factor) for factor in (0.5, 2.0))
+    assert [done for done, _ in told] == list(range(1, len(told) + 1))
+    assert all(planned >= done for done, planned in told)
+
+
+@pytest.mark.parametrize("n_users", [1, 30])
+def test_of_few_users_a_penalty_is_taken_by_rule(n_users):
+    choices = tastes(n_users)
+    gram = gram_of(choices, 30)
+    assert chosen_penalty(choices, gram, 0) == first_penalty(gram) > 0
+    assert first_penalty(np.zeros((2, 2))) == 1.0
