@@ -6,6 +6,39 @@ from accams.kernels.jit import kernel
 
 ROUNDING = 1e-12  # a distance below this share of its terms is rounding error
 BLOCK = 64  # rows whose costs are computed together, so that the inner loop is over contiguous memory
+APART = 8  # numbers between the lines of transposed blocks, which would share few places of the cache without a gap
+
+
+@kernel
+def transpose(start, width, table, factor, out):
+    """Write `factor` times rows start .. start + width of a table as columns."""
+    for i in range(width):
+        for b in range(table.shape[1]):
+            out[b, i] = factor * table[start + i, b]
+
+
+@kernel
+def add_costs(t, mass, twice, cost):
+    """Add sum_b t[b] * (mass[b] * t[b] - twice[b]) to the costs of a block of rows."""
+    for b in range(t.size):
+        tb, m, x = t[b], mass[b], twice[b]
+        for i in range(BLOCK):
+            cost[i] += tb * (m[i] * tb - x[i])
+
+
+@kernel
+def subtract_products(t, twice, cost):
+    """Subtract sum_b t[b] * twice[b] from the costs of a block of rows."""
+    whole = t.size - t.size % 4
+    for b in range(0, whole, 4):  # four, so that a cost is read and written once for four terms
+        t0, t1, t2, t3 = t[b], t[b + 1], t[b + 2], t[b + 3]
+        x0, x1, x2, x3 = twice[b], twice[b + 1], twice[b + 2], twice[b + 3]
+        for i in range(BLOCK):
+            cost[i] = cost[i] - t0 * x0[i] - t1 * x1[i] - t2 * x2[i] - t3 * x3[i]
+    for b in range(whole, t.size):
+        tb, x = t[b], twice[b]
+        for i in range(BLOCK):
+            cost[i] -= tb * x[i]
 
 
 @kernel
@@ -18,20 +51,17 @@ def nearest(lo, hi, n, l, row_weights, T, curvature, prices, uniform, labels, N,
     `labels` is changed in place; N, L and counts are added to. Returns the number of labels that changed.
     """
     k_own, k_other = T.shape
-    mass = np.zeros((k_other, BLOCK))  # clusters first, rows last: the transpose of n and l
-    twice = np.zeros((k_other, BLOCK))
+    mass, twice = np.zeros((k_other, BLOCK + APART)), np.zeros((k_other, BLOCK + APART))
     cost = np.zeros(BLOCK)
     lowest = np.zeros(BLOCK)
     best = np.zeros(BLOCK, np.int64)
+    total = np.zeros(k_own, np.int64)
     moved = 0
     for start in range(lo, hi, BLOCK):
         width = min(BLOCK, hi - start)
-        for i in range(width):
-            for b in range(k_other):
-                twice[b, i] = 2.0 * l[start + i, b]
-            if not uniform:
-                for b in range(k_other):
-                    mass[b, i] = curvature * n[start + i, b]
+        transpose(start, width, l, 2.0, twice)
+        if not uniform:
+            transpose(start, width, n, curvature, mass)
         # Loops run to BLOCK, not to width, so that their length is known at compile time; the numbers beyond width are
         # left over from the block before and never read. Each row adds over b in order, wherever blocks begin.
         for a in range(k_own):
@@ -40,19 +70,10 @@ def nearest(lo, hi, n, l, row_weights, T, curvature, prices, uniform, labels, N,
                 for b in range(k_other):
                     constant += curvature * n[start, b] * T[a, b] * T[a, b]
                 cost[:] = constant
-                for b in range(k_other):
-                    t = T[a, b]
-                    x = twice[b]
-                    for i in range(BLOCK):
-                        cost[i] -= t * x[i]
+                subtract_products(T[a], twice, cost)
             else:
                 cost[:] = prices[a]
-                for b in range(k_other):
-                    t = T[a, b]
-                    m = mass[b]
-                    x = twice[b]
-                    for i in range(BLOCK):
-                        cost[i] += t * (m[i] * t - x[i])
+                add_costs(T[a], mass, twice, cost)
             if a == 0:
                 lowest[:] = cost
                 best[:] = 0
@@ -70,9 +91,16 @@ def nearest(lo, hi, n, l, row_weights, T, curvature, prices, uniform, labels, N,
             # 64 bits are enough: residuals have about 23 bits, and `accams.engine.grid` bounds the sum of all weights
             # times row weights by 2^39.
             w = 1 if row_weights is None else np.int64(row_weights[start + i])
+            total[a] += w
             for b in range(k_other):
-                N[a, b] += w * n[start + i, b]
                 L[a, b] += w * l[start + i, b]
+            if not uniform:
+                for b in range(k_other):
+                    N[a, b] += w * n[start + i, b]
+    if uniform and hi > lo:
+        for a in range(k_own):
+            for b in range(k_other):
+                N[a, b] += total[a] * n[lo, b]
     return moved
 
 
@@ -106,13 +134,19 @@ def distances(lo, hi, n, l, centres, spread, out):
 
     The square is expanded, with `spread` from `spreads` as the term that does not depend on the centre.
     """
-    for t in range(len(centres)):
-        for i in range(lo, hi):
-            total = spread[i]
-            for b in range(centres.shape[1]):
-                total += centres[t, b] * (n[i, b] * centres[t, b] - 2.0 * l[i, b])
-            # The terms cancel: what is left of a row at the centre is rounding, and k-means++ must not draw that row.
-            out[t, i] = min(out[t, i], total if total > ROUNDING * spread[i] else 0.0)
+    mass, twice = np.zeros((n.shape[1], BLOCK + APART)), np.zeros((n.shape[1], BLOCK + APART))
+    cost = np.zeros(BLOCK)
+    for start in range(lo, hi, BLOCK):
+        width = min(BLOCK, hi - start)
+        transpose(start, width, l, 2.0, twice)
+        transpose(start, width, n, 1.0, mass)
+        for t in range(len(centres)):
+            cost[:width] = spread[start : start + width]
+            add_costs(centres[t], mass, twice, cost)
+            for i in range(width):
+                # The terms cancel: what is left of a row at the centre is rounding; k-means++ must not draw that row.
+                total = cost[i] if cost[i] > ROUNDING * spread[start + i] else 0.0
+                out[t, start + i] = min(out[t, start + i], total)
 
 
 @kernel
