@@ -144,7 +144,7 @@ def misfits(n, sums, T, curvature, shrinkage, labels):
     return np.array(out)
 
 
-# -- accams.kernels.cross, order, predict and refit ----------------------------------------------------------
+# -- accams.kernels.cross, blanks, order, predict and refit --------------------------------------------------
 
 
 def cross_counts(a, b, shape):
@@ -158,6 +158,18 @@ def cross_counts(a, b, shape):
 def cross_sums(labels, values, k):
     """Sum the rows of `values` by label."""
     return np.stack([values[np.asarray(labels) == x].sum(axis=0) for x in range(k)])
+
+
+def block_sums(row_labels, col_labels, templates, labels, k):
+    """Return the sum of the stencils over each row and the columns of each label, from the full matrix."""
+    model = sum(T.astype(object)[np.ix_(c, d)] for c, d, T in zip(row_labels, col_labels, templates, strict=True))
+    return by_label(model, labels, k)
+
+
+def inner_product(one, other):
+    """Return the sum over all cells of one stencil (c, d, T) times another, exactly."""
+    left, right = (T.astype(object)[np.ix_(c, d)] for c, d, T in (one, other))
+    return int((left * right).sum())
 
 
 def stable_order(keys, order):

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.weights import to_ticks
-from accams.engine.cpu import CpuEngine, CpuState
+from accams.engine.blanks import Blanks
+from accams.engine.cpu import CpuEngine, CpuState, packed
 from accams.engine.local import Gatherer
 from accams.engine.tables import Table
 from accams.errors import InputError
+from accams.kernels import blanks as kernels
 from accams.kernels import cross, sparse
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
@@ -45,6 +47,8 @@ class GraphEngine(CpuEngine):
             self.factor, self.extra = 1, [readonly(order.weights - self.blank) for order in self.orders]
         zero = grid.ticks_of(np.zeros(1))[0]
         self.stored = [ticks - zero for ticks in self.values_in_ticks()]  # the values themselves, in ticks
+        first = self.stored[0][:1]
+        self.constant = int(first[0]) if first.size and np.all(self.stored[0] == first) else None  # if all are equal
 
     def new_state(self, chain: int = 0) -> "GraphState":
         return GraphState(self)
@@ -57,11 +61,14 @@ class GraphState(CpuState):
 
     def __init__(self, engine: GraphEngine) -> None:
         super().__init__(engine)
-        self._gram: dict[tuple[int, int], float] = {}
+        self._blanks = Blanks(self.shape, engine.offset)
 
     def _shift(self, stencil: int, sign: int) -> None:
         super()._shift(stencil, sign)
-        self._gram = {pair: x for pair, x in self._gram.items() if stencil not in pair}
+        if sign > 0:
+            self._blanks.take(stencil)
+        else:
+            self._blanks.put(stencil, self.templates, (self.row_labels, self.col_labels))
         if len(self.pending[1]) > MOST_WAITING:  # with equal weights, no pass along the columns applies them
             self._apply_pending(1)
 
@@ -69,40 +76,37 @@ class GraphState(CpuState):
         return None  # blanks count too, so that every row meets every cluster
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
-        engine, k = self.engine, n.shape[1]
-        sizes = np.bincount(labels, minlength=k)
-        stored = self._summer(axis, engine.stored[axis], None, [], labels, n, l)
-        # 0: stored cells and blanks have the same weight, so that sums need no residual
-        add_extra = None if engine.factor == 0 else self._extra_adder(axis, labels, n, l)
-        blanks = []
-        for _, own, other, T in self._active(axis):
-            table = np.zeros((T.shape[1], k), np.int64)
-            cross.cross_counts(other, labels, table)
-            blanks.append((own, -engine.blank * (T.astype(np.int64) @ table)))
+        engine, blanks, k = self.engine, self._blanks, n.shape[1]
+        mass = engine.blank * np.bincount(labels, minlength=k)
+        lines = blanks.lines(axis, labels, k, -engine.blank, engine.threads)
+        gather, factors = self._stored_gatherer(axis, labels, n, l)
+        rest = blanks.codes[axis], blanks.first[axis], lines, mass, factors, n, l
 
         def run(lo: int, hi: int) -> None:
-            stored(lo, hi)
-            n[lo:hi] = engine.blank * sizes
-            l[lo:hi] = engine.blank * (l[lo:hi] - engine.offset * sizes)
-            if add_extra is not None:
-                add_extra(lo, hi)
-            for own, lines in blanks:
-                cross.add_by_label(lo, hi, own, lines, l)
+            gather(lo, hi)
+            kernels.add_lines(lo, hi, *rest)
 
         return run
 
-    def _extra_adder(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
-        """Return work that adds the weight of stored cells in excess of a blank's."""
-        weights, factor = self.engine.extra[axis], self.engine.factor
-        mass, sums, shifts = np.zeros_like(n), np.zeros_like(l), self._apply_pending(axis, leave=2)
-        stored = self._summer(axis, self.resid[axis], weights, shifts, labels, mass, sums)
+    def _stored_gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> tuple[Gatherer, tuple[int, int, int]]:
+        """Return a pass over the stored cells, and the factors by which its sums enter those of all cells."""
+        engine, order = self.engine, self.orders[axis]
+        values = order.starts, order.index, engine.stored[axis], None, None, *packed([], labels)
+        if engine.factor == 0:  # stored cells and blanks have the same weight, so that sums need no residual
+            return (lambda lo, hi: sparse.gather(lo, hi, *values, n, l)), (0, engine.blank, 0)
+        shifts, weights = self._apply_pending(axis, leave=2), engine.extra[axis]
+        extra = self._summer(axis, self.resid[axis], weights, shifts, labels, n, l)
+        if engine.constant is not None and weights is None:  # the sum of the values is a multiple of their number
+            return extra, (engine.factor, engine.factor, engine.blank * engine.constant)
 
         def run(lo: int, hi: int) -> None:
-            stored(lo, hi)
-            n[lo:hi] += factor * mass[lo:hi]
-            l[lo:hi] += factor * sums[lo:hi]
+            extra(lo, hi)
+            _, sums = scratch = np.empty((2, hi - lo, n.shape[1]), np.int64)
+            sparse.gather(0, hi - lo, order.starts[lo:], *values[1:], *scratch)
+            l[lo:hi] *= engine.factor
+            l[lo:hi] += engine.blank * sums
 
-        return run
+        return run, (engine.factor, 1, 0)
 
     def _squares(self) -> NDArray[np.float64]:
         """Return, per row, squares of stored cells less those of blanks in their place; then those of all blanks."""
@@ -114,22 +118,7 @@ class GraphState(CpuState):
         engine.threads.run(sparse.squares, order.ranges, order.starts, model, None, replaced)
         if order.weights is None:
             stored *= engine.blank + engine.factor
-        return np.concatenate([stored - engine.blank * replaced, [engine.blank * self._model_squares()]])
-
-    def _model_squares(self) -> float:
-        """Return the sum of the squared model over all cells, from inner products of its stencils."""
-        offset, (m, n) = float(self.engine.offset), self.shape
-        active = list(self._active(0))
-        total = offset * offset * m * n
-        for p, (stencil, c, d, T) in enumerate(active):
-            sizes = [np.bincount(x, minlength=k) for x, k in zip((c, d), T.shape, strict=True)]
-            total += 2.0 * offset * float(sizes[0] @ T.astype(np.float64) @ sizes[1])
-            for q, other in enumerate(active[: p + 1]):
-                pair = (other[0], stencil)
-                if pair not in self._gram:
-                    self._gram[pair] = _inner_product((c, d, T), other[1:])
-                total += self._gram[pair] * (1.0 if q == p else 2.0)
-        return total
+        return np.concatenate([stored - engine.blank * replaced, [engine.blank * self._blanks.squares(engine.threads)]])
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         self._apply_pending(axis)
@@ -162,12 +151,3 @@ class GraphState(CpuState):
         for stencil, (T, c, d) in enumerate(zip(self.templates, self.row_labels, self.col_labels, strict=True)):
             if stencil != self.current:
                 yield (stencil, c, d, T) if axis == 0 else (stencil, d, c, np.ascontiguousarray(T.T))
-
-
-def _inner_product(one: tuple[Any, Any, Any], two: tuple[Any, Any, Any]) -> float:
-    """Return the sum over all cells of one stencil times another."""
-    (c, d, T), (c2, d2, T2) = one, two
-    rows, cols = np.zeros((len(T), len(T2)), np.int64), np.zeros((T.shape[1], T2.shape[1]), np.int64)
-    cross.cross_counts(c, c2, rows)
-    cross.cross_counts(d, d2, cols)
-    return float(np.sum(rows * (T.astype(np.float64) @ cols @ T2.T.astype(np.float64))))
