@@ -78,6 +78,7 @@ LISTS = [
     ("--list-bytes 50k", "max_bytes", 50_000),
     ("--feedback ratings", "feedback", "ratings"),
     ("--liked-from 3.5", "liked_from", 3.5),
+    ("--max-items 500", "max_items", 500),
     ("--seen-weight 0", "seen_weight", 0.0),
     ("--seed 9", "random_state", 9),
     ("--threads 1", "n_threads", 1),

@@ -427,7 +427,9 @@ def test_unknown_items_are_named_and_ignored(named):
 
 def test_more_items_than_memory(monkeypatch):
     monkeypatch.setattr("accams.estimators.items.memory_of_machine", lambda: 10_000.0)
-    with pytest.raises(InputError, match=r"the regression of 23 items needs about 1.69e-05 GB, more than this machine"):
+    with pytest.raises(
+        InputError, match=r"the regression of 23 items needs about 1.69e-05 GB, more than this machine has"
+    ):
         ItemACCAMS().fit(table())
 
 
@@ -462,3 +464,18 @@ def test_lists_by_value_are_evaluated(both):
     held = held[[pair not in seen for pair in held[["user", "item"]].itertuples(index=False, name=None)]]
     if len(held):
         assert both.evaluate_lists(held, by="value").n_users == len(held)
+
+
+def test_more_items_than_the_regression_takes(dense):
+    """The tail can be recommended, and the head is as without it."""
+    model = ItemACCAMS(6000, penalty=PENALTY, max_items=15).fit(positional())
+    masses = (weights() ** 2).sum(axis=0)
+    head = np.sort(np.argsort(-masses, kind="stable")[:15])
+    B = model.model_.item_map.to_dense()
+    assert model.model_.file_size <= 6000
+    np.testing.assert_allclose(B[np.ix_(head, head)], regression(weights()[:, head]), atol=0.02)
+    rest = np.setdiff1d(np.arange(N_ITEMS), head)
+    assert not B[rest].any()
+    assert B[np.ix_(head, rest)].any()
+    found = model.recommend(np.arange(1, N_USERS), 10)
+    assert set(found["item"]) & set(rest.tolist())

@@ -106,7 +106,7 @@ def test_what_is_left() -> None:
 
 def test_rows_move_to_where_the_error_is_lower() -> None:
     """Each move is the best one at its time, and sums stay those of the labels."""
-    model, prices = a_map(seed=1), np.array([0.02, 0.01, 0.03])
+    model, prices = a_map(seed=1), np.array([[0.02, 0.01, 0.03], [0.0, 0.05, 0.01]])
     part, metric, n = model.parts[1], model.problem.metric, model.problem.size
     rows, sums, gradient = part.rows.copy(), part.sums.copy(), np.zeros((4, n))
     kernels.label_sums(0, n, model.left, part.cols, gradient)
@@ -117,9 +117,9 @@ def test_rows_move_to_where_the_error_is_lower() -> None:
         for label in range(3):
             tried = expected.copy()
             tried[i] = label
-            costs.append(error_of(model, with_part(model, 1, tried, part.cols, part.template)) + prices[label])
+            costs.append(error_of(model, with_part(model, 1, tried, part.cols, part.template)) + prices[i % 2, label])
         expected[i] = int(np.argmin(costs))
-    now = part.lines, part.cols, counts, prices, gradient
+    now = part.lines, part.cols, counts, np.arange(n) % 2, prices, gradient
     moved = kernels.improve_rows(metric, np.arange(n), part.template, *now, rows, sums)
     np.testing.assert_array_equal(rows, expected)
     assert moved == np.count_nonzero(rows != part.rows) > 3
@@ -129,18 +129,19 @@ def test_rows_move_to_where_the_error_is_lower() -> None:
 
 
 def test_columns_take_their_best_labels() -> None:
-    model, prices = a_map(seed=2), np.array([0.02, 0.01, 0.03, 0.0])
+    model, prices = a_map(seed=2), np.array([[0.02, 0.01, 0.03, 0.0], [0.0, 0.0, 0.05, 0.05]])
     part, n = model.parts[0], model.problem.size
     wanted, between = model._wanted(part, part.rows, part.sums)
     square = np.einsum("aq,ab,bq->q", part.template, between, part.template)
     found = np.zeros(n, np.int64)
-    kernels.improve_cols(0, n, wanted, part.sums, model.problem.metric, part.rows, part.template, square, prices, found)
+    given = wanted, part.sums, model.problem.metric, part.rows, part.template, square, np.arange(n) % 2, prices
+    kernels.improve_cols(0, n, *given, found)
     for j in range(n):
         costs = []
         for label in range(4):
             tried = part.cols.copy()
             tried[j] = label
-            costs.append(error_of(model, with_part(model, 0, part.rows, tried, part.template)) + prices[label])
+            costs.append(error_of(model, with_part(model, 0, part.rows, tried, part.template)) + prices[j % 2, label])
         assert found[j] == int(np.argmin(costs))
 
 

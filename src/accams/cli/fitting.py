@@ -30,7 +30,7 @@ from accams.use.list_evaluation import ListEvaluation
 
 Estimator = ACCAMS | BayesianACCAMS
 MOST_OF_A_STORE = 1_000_000  # entries that are held out
-MOST_OBSERVED, MOST_ITEMS = 0.5, 20_000  # share of the cells and items up to which lists are fitted by default
+MOST_OBSERVED = 0.5  # share of the cells up to which lists are fitted by default
 out, err = Console(), Console(stderr=True)
 
 
@@ -118,17 +118,17 @@ def _read(job: Job) -> tuple[Observations, str]:
 
 
 def _makes_lists(observations: Observations) -> bool:
-    """Return whether lists are worth their time: items to choose among, and not too many for the regression."""
+    """Return whether lists are worth their time: there are items to choose among, and people choose."""
     m, n = observations.shape
-    return observations.nnz < MOST_OBSERVED * m * n and n <= MOST_ITEMS and observations.store is None
+    return n > 1 and observations.nnz < MOST_OBSERVED * m * n and observations.store is None
 
 
 def _tell(observations: Observations, asked: str, purpose: str) -> None:
     """Say what is fitted, where that was not asked for."""
     if asked == "auto" and purpose == "lists":
         out.print("without values, these are likes: a model of lists is fitted (--for lists)", highlight=False)
-    elif asked == "auto" and purpose == "ratings" and observations.shape[1] > MOST_ITEMS:
-        out.print("with so many items, lists are not fitted by default: --for both adds them", highlight=False)
+    elif asked == "auto" and purpose == "ratings" and observations.store is not None:
+        out.print("of a store, lists are not fitted by default: --for both adds them", highlight=False)
 
 
 def _fitted(job: Job, purpose: str, estimator: Estimator, lists: ItemACCAMS, training: Observations) -> Model:

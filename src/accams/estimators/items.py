@@ -5,7 +5,7 @@ from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from accams.data.feedback import Feedback
 from accams.data.inputs import choices_of, pair_names
@@ -14,24 +14,27 @@ from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.memory import memory_of_machine
 from accams.fit.itemmap import compressed_map
-from accams.fit.items import chosen_penalty, gram_of
+from accams.fit.items import among, chosen_penalty, gram_of, masses_of
 from accams.fit.keys import seed_of
 from accams.fit.regression import solved
+from accams.fit.tail import extended
 from accams.fitted.files import to_bytes
 from accams.fitted.model import Model
 from accams.fitted.parts import FitInfo
 from accams.fitted.progress import ProgressBar
-from accams.model import file
 from accams.model.interactions import Interactions, few
-from accams.model.itemmap import ItemMap
+from accams.model.itemmap import ItemMap, sum_bytes
 from accams.model.stencils import StencilSum
 from accams.settings.encoding import plain_parameters
 from accams.settings.fields import settings
 from accams.settings.items import ItemSettings
 from accams.threads import Threads
 
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
 BYTES_PER_PAIR = 32  # of memory, for each pair of items: X'X, the map, and what stencils leave of it
 BYTES_PER_ITEM, FEWEST_BYTES = 32, 20_000  # of a file, by default
+SHARE_OF_TAIL = 0.2  # bytes of an item beyond the regression, by those of one in it
 SPARE = 64  # bytes of a file, for numbers in the header that may become longer
 
 
@@ -96,28 +99,43 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         seed = seed_of(self.random_state)
         self.check_params()
         observations = choices_of(X, y, sample_weight)
-        self._check_memory(observations.shape[1])
         feedback, choices = self._choices(observations)
+        size = observations.shape[1]
+        masses = masses_of(choices, size)
+        head = np.arange(size)
+        if self.max_bytes is not None and size > self.max_items:
+            head = np.sort(np.argsort(-masses, kind="stable")[: self.max_items])
+        self._check_memory(len(head))
         with ProgressBar(self.verbose, "counting", observations.nnz) as bar:
             progress = _Progress(bar)
-            gram = gram_of(choices, observations.shape[1])
+            inside = choices if len(head) == size else among(choices, head, size)
+            gram = gram_of(inside, len(head))
             penalty = self.penalty
             if isinstance(penalty, str):
-                penalty = chosen_penalty(choices, gram, seed, progress.of("choosing the penalty"))
-            item_map = ItemMap.empty(np.diagonal(gram), float(penalty), observations.shape[0], feedback)
+                penalty = chosen_penalty(inside, gram, seed, progress.of("choosing the penalty"))
+            item_map = ItemMap.empty(masses, float(penalty), observations.shape[0], feedback)
             self._describe(X, y, observations, item_map)
             if self.max_bytes is None:
-                item_map = replace(item_map, dense=solved(gram, float(penalty)).astype(np.float32))
-                self.model_ = self._model(observations, choices, item_map)
-                return self
-            room = self._room(self._model(observations, choices, item_map))
-            threads = Threads(self.n_threads)
-            stencils, _, _ = compressed_map(
-                gram, float(penalty), room, seed=seed, threads=threads, watch=progress.of("fitting stencils")
-            )
-        self.n_stencils_ = len(stencils)
-        self.model_ = self._model(observations, choices, replace(item_map, stencils=stencils))
+                item_map = replace(item_map, dense=solved(gram, item_map.penalty).astype(np.float32))
+            else:
+                room = self._room(self._model(observations, choices, item_map))
+                stencils = self._stencils(gram, head, choices, item_map, room, seed, progress)
+                item_map, self.n_stencils_ = replace(item_map, stencils=stencils), len(stencils)
+        self.model_ = self._model(observations, choices, item_map)
         return self
+
+    def _stencils(
+        self, gram: Floats, head: Positions, choices: Interactions, item_map: ItemMap, room: int, seed: int,
+        progress: "_Progress",
+    ) -> StencilSum:  # fmt: skip
+        """Return a stencil sum in place of the map: fitted to the head, and then extended to the other items."""
+        tail, how = item_map.size - len(head), {"seed": seed, "threads": Threads(self.n_threads)}
+        of_head = int(room * len(head) / (len(head) + SHARE_OF_TAIL * tail))
+        watch = progress.of("fitting stencils")
+        stencils, _, price = compressed_map(gram, item_map.penalty, of_head, watch=watch, **how)  # type: ignore[arg-type]
+        if not tail:
+            return stencils
+        return extended(stencils, price, head, choices, item_map.levels, item_map.penalty, room)
 
     def _choices(self, observations: Observations) -> tuple[Feedback, Interactions]:
         """Return the rule that values follow, and the weight of each choice."""
@@ -137,7 +155,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
             most = int(np.sqrt(limit / BYTES_PER_PAIR))
             raise InputError(
                 f"the regression of {n_items:,} items needs about {need / 1e9:.3g} GB, more than this machine has "
-                f"({limit / 1e9:.3g} GB): keep the {most // 1000 * 1000:,} most popular items"
+                f"({limit / 1e9:.3g} GB): set max_items={most // 1000 * 1000:,}, with max_bytes"
             )
 
     def _describe(self, X: Any, y: ArrayLike | None, observations: Observations, item_map: ItemMap) -> None:
@@ -170,9 +188,10 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         empty = StencilSum((model.shape[1],) * 2, 0.0, ())
         assert model.item_map is not None
         whole = len(to_bytes(replace(model, item_map=replace(model.item_map, stencils=empty)), interactions=False))
-        alone = len(file.to_bytes(empty))
+        alone = sum_bytes(empty, model.item_map.levels)
         if self.max_bytes == "auto":
-            return max(FEWEST_BYTES, BYTES_PER_ITEM * model.shape[1])
+            head = min(model.shape[1], self.max_items)
+            return max(FEWEST_BYTES, int(BYTES_PER_ITEM * (head + SHARE_OF_TAIL * (model.shape[1] - head))))
         assert isinstance(self.max_bytes, (int, np.integer))
         if self.max_bytes < whole + SPARE:
             raise InputError(

@@ -18,6 +18,7 @@ and the template of each stencil in turn then lower the error at the same price 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -25,12 +26,11 @@ from numpy.typing import NDArray
 
 from accams.errors import InputError
 from accams.fit.keys import Purpose, generator
-from accams.fit.price import code_bits, in_steps, stencil_bits
+from accams.fit.price import CODE_BITS, ENTRY_BITS, code_bits, in_steps
 from accams.fit.regression import Directions, leading, solved
 from accams.fit.search import SLOPE
 from accams.kernels import itemmap as kernels
-from accams.model import file
-from accams.model.itemmap import levels_of, scales_of
+from accams.model.itemmap import groups_of, levels_of, scales_of, sum_bytes
 from accams.model.stencils import Stencil, StencilSum, label_type
 from accams.threads import Threads
 
@@ -52,17 +52,26 @@ class Problem:
     metric: NDArray[np.float32]  # A / h h'
     target: NDArray[np.float32]  # X'X / h, with a diagonal of zeros
     scales: Floats  # h
+    levels: Labels  # how often each item was chosen
 
     @classmethod
     def of(cls, gram: Floats, penalty: float) -> Self:
         """From X'X and lambda."""
-        diagonal = np.diagonal(gram) + penalty
-        scales = scales_of(levels_of(np.diagonal(gram)), penalty)
+        diagonal, levels = np.diagonal(gram) + penalty, levels_of(np.diagonal(gram))
+        scales = scales_of(levels, penalty)
         target = (gram / scales[:, None]).astype(np.float32, order="C")  # passes go line by line
         metric = (gram / scales[:, None] / scales).astype(np.float32, order="C")
         np.fill_diagonal(metric, diagonal / scales**2)
         np.fill_diagonal(target, 0.0)
-        return cls(metric, target, scales)
+        return cls(metric, target, scales, levels)
+
+    @cached_property
+    def groups(self) -> Labels:
+        """Group of each item: the frequencies of labels in a file, and so the prices of labels, differ by group."""
+        out = np.empty(self.size, np.int64)
+        for number, items in enumerate(groups_of(self.levels)):
+            out[items] = number
+        return out
 
     @property
     def size(self) -> int:
@@ -161,15 +170,16 @@ class Map:
         gradient, lines = np.zeros((old.template.shape[1], self.problem.size)), old.lines
         self._run(kernels.label_sums, self.left, cols, gradient)
         counts = np.bincount(cols, minlength=old.template.shape[1]).astype(np.float64)
-        prices = _prices(rows, old.template.shape, price)
-        now = lines, cols, counts, prices, gradient
+        prices = self._prices(rows, old.template.shape, price)
+        now = lines, cols, counts, self.problem.groups, prices, gradient
         kernels.improve_rows(self.problem.metric, order, old.template, *now, rows, sums)
 
         wanted, between = self._wanted(old, rows, sums)
         template = self._best_template(wanted, between, rows, cols, sums)
         square = np.einsum("aq,ab,bq->q", template, between, template)
-        prices = _prices(cols, template.shape[::-1], price)
-        self._run(kernels.improve_cols, wanted, sums, self.problem.metric, rows, template, square, prices, cols)
+        prices = self._prices(cols, template.shape[::-1], price)
+        given = wanted, sums, self.problem.metric, rows, template, square, self.problem.groups, prices
+        self._run(kernels.improve_cols, *given, cols)
         return Part(rows, cols, self._best_template(wanted, between, rows, cols, sums), sums)
 
     def _wanted(self, old: Part, rows: Labels, sums: Floats) -> tuple[Floats, Floats]:
@@ -197,15 +207,17 @@ class Map:
         diagonal = (new.diagonal - old.diagonal).astype(np.float32)
         self._run(kernels.exchange, self.left, self.problem.metric, changes, which.astype(np.int32), diagonal)
 
+    def _prices(self, labels: Labels, shape: tuple[int, ...], price: float) -> Floats:
+        """Return what each use of a label costs, by group; `shape` is that of the template, these labels first."""
+        groups, k = self.problem.groups, shape[0]
+        counts = np.bincount(groups * k + labels, minlength=(int(groups.max()) + 1) * k).reshape(-1, k)
+        uses = counts.sum(axis=0)
+        bits = code_bits(counts, counts.sum(axis=1, keepdims=True), 0) + ENTRY_BITS * shape[1] / np.maximum(uses, 0.5)
+        return np.where(uses > 0, price * bits, np.inf)
+
     def _run(self, kernel: Callable[..., None], *args: Any) -> None:
         """Run a kernel over ranges of all items."""
         self.threads.run(kernel, self.threads.split_evenly(self.problem.size, self.problem.size), *args)
-
-
-def _prices(labels: Labels, shape: tuple[int, ...], price: float) -> Floats:
-    """Return what each use of a label of `shape[0]` costs, each with `shape[1]` template entries."""
-    counts = np.bincount(labels, minlength=shape[0])
-    return np.where(counts > 0, price * code_bits(counts, len(labels), shape[1]), np.inf)
 
 
 def compressed_map(
@@ -225,8 +237,8 @@ def compressed_map(
     watch : callable, optional
         Called as ``watch(round, rounds)`` after each round.
     """
-    empty = StencilSum((len(gram),) * 2, 0.0, ())
-    least = len(file.to_bytes(empty))
+    empty, levels = StencilSum((len(gram),) * 2, 0.0, ()), levels_of(np.diagonal(gram))
+    least = sum_bytes(empty, levels)
     if max_bytes < least:
         raise InputError(f"max_bytes={max_bytes:,} is too small: a map without any stencil takes {least:,}")
     dense = solved(gram, penalty)
@@ -234,7 +246,7 @@ def compressed_map(
     number = int(np.ceil(START * 8.0 * max_bytes / (2.0 * problem.size * FEWEST_BITS)))
     found = leading(gram, penalty, dense, number, generator(seed, Purpose.PROJECTION))
     del dense
-    price = _first_price(found, problem.scales, START * max_bytes)
+    price = _first_price(found, problem, START * max_bytes)
     model = _quantised(Map(problem, threads, seed), found, price)
     best, paid = empty, price
     for number in range(MOST_ROUNDS):
@@ -242,7 +254,7 @@ def compressed_map(
         if watch is not None:
             watch(min(number + 1, ROUNDS), ROUNDS)
         made = model.to_sum(price)
-        share = (len(file.to_bytes(made)) - least) / max(max_bytes - least, 1)
+        share = (sum_bytes(made, levels) - least) / max(max_bytes - least, 1)
         best, paid = (made, price) if share <= 1.0 and len(made) else (best, paid)
         if not model.parts or (number + 1 >= ROUNDS and share <= 1.0):
             break
@@ -250,20 +262,20 @@ def compressed_map(
     return best, problem.scales, paid
 
 
-def _first_price(found: Directions, scales: Floats, size: float) -> float:
+def _first_price(found: Directions, problem: Problem, size: float) -> float:
     """Return the price per bit at which the quantised directions have about this many bytes, by bisection."""
-    low, high = np.log2(np.square(found.sizes[0]) / len(scales) + 1e-300) + np.array([-40.0, 40.0])
+    low, high = np.log2(np.square(found.sizes[0]) / problem.size + 1e-300) + np.array([-40.0, 40.0])
     for _ in range(40):
         middle = 0.5 * (low + high)
-        bits = sum(
-            stencil_bits(int(np.prod([np.ptp(x) + 1 for x in pair])), [x - x.min() for x in pair])
-            for pair in _steps(found, scales, 2.0**middle)
-        )
+        bits = 0.0
+        for pair in _steps(found, problem, 2.0**middle):
+            ranges = [int(np.ptp(x)) + 1 for x in pair]
+            bits += ENTRY_BITS * ranges[0] * ranges[1] + sum(_entropy(x, problem.groups) for x in pair)
         low, high = (middle, high) if bits > 8.0 * size else (low, middle)
     return float(2.0**high)
 
 
-def _steps(found: Directions, scales: Floats, price: float) -> Iterator[tuple[Labels, Labels]]:
+def _steps(found: Directions, problem: Problem, price: float) -> Iterator[tuple[Labels, Labels]]:
     """Yield the directions in steps of the size that the price asks for, as long as they are worth their bits.
 
     Each vector is in its scale: an error of either adds its square to the error of the map.
@@ -271,10 +283,10 @@ def _steps(found: Directions, scales: Floats, price: float) -> Iterator[tuple[La
     step, failed = np.sqrt(6.0 * price / np.log(2.0)), 0
     for rows, cols, size in zip(found.rows.T, found.cols.T, found.sizes, strict=True):
         gain, pair = float(size) ** 2, list[Labels]()
-        for x in (scales * rows, size * cols):
+        for x in (problem.scales * rows, size * cols):
             wide = max(step, np.abs(x).max() / MOST_STEPS, 1e-300)
             pair.append(np.rint(x / wide).astype(np.int64))
-            gain -= float(np.square(x - wide * pair[-1]).sum()) + price * _entropy(pair[-1])
+            gain -= float(np.square(x - wide * pair[-1]).sum()) + price * _entropy(pair[-1], problem.groups)
         failed = 0 if gain > 0.0 else failed + 1
         if failed == GIVE_UP:
             return
@@ -282,16 +294,18 @@ def _steps(found: Directions, scales: Floats, price: float) -> Iterator[tuple[La
             yield pair[0], pair[1]
 
 
-def _entropy(x: Labels) -> float:
-    """Return the bits of these numbers, each coded by its frequency."""
-    counts = np.bincount(x - x.min())
-    counts = counts[counts > 0]
-    return float(-np.sum(counts * np.log2(counts / len(x))))
+def _entropy(x: Labels, groups: Labels) -> float:
+    """Return the bits of these numbers, each coded by its frequency in its group, and of the frequencies."""
+    k = int(np.ptp(x)) + 1
+    counts = np.bincount(groups * k + x - x.min(), minlength=(int(groups.max()) + 1) * k).reshape(-1, k)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    used = counts > 0
+    return float(-np.sum(counts[used] * np.log2(shares[used]))) + CODE_BITS * int(used.sum())
 
 
 def _quantised(model: Map, found: Directions, price: float) -> Map:
     """Add the quantised directions as stencils: their templates are the best ones for these labels."""
-    for pair in _steps(found, model.problem.scales, price):
+    for pair in _steps(found, model.problem, price):
         rows, cols = (np.unique(x, return_inverse=True)[1].astype(np.int64) for x in pair)
         model.add(rows, cols)
     return model

@@ -25,21 +25,30 @@ STEP, MOST_STEPS = 2.0, 8  # from one penalty to the next, and in all
 LENGTH = 100  # of the lists that are compared
 
 
-def gram_of(choices: Interactions, size: int, items: Positions | None = None) -> Floats:
-    """Return X'X, where X holds the weights of choices (user by item); of some items alone if they are given."""
-    place = np.arange(size) if items is None else np.full(size, -1, np.int64)
-    if items is not None:
-        place[items] = np.arange(len(items))
-        size = len(items)
+def masses_of(choices: Interactions, size: int) -> Floats:
+    """Return the sum of squared weights of each item."""
+    weights = None if choices.weights is None else np.square(choices.weights.astype(np.float64))
+    return np.bincount(choices.columns, weights, size).astype(np.float64)
+
+
+def among(choices: Interactions, items: Positions, size: int) -> Interactions:
+    """Return the choices of some items alone, by their places among those."""
+    place = np.full(size, -1, np.int64)
+    place[items] = np.arange(len(items))
+    users = np.repeat(np.arange(len(choices.starts) - 1), np.diff(choices.starts))
+    return Interactions.at(users, place[choices.columns], len(choices.starts) - 1, choices.weights)
+
+
+def gram_of(choices: Interactions, size: int) -> Floats:
+    """Return X'X, where X holds the weights of choices (user by item)."""
     gram, weights = np.zeros((size, size)), choices.weights
     block = max(1, CELLS // max(size, 1))
     for lo in range(0, len(choices.starts) - 1, block):
         starts = choices.starts[lo : lo + block + 1]
         cells = slice(int(starts[0]), int(starts[-1]))
-        at = place[choices.columns[cells]]
         rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         dense = np.zeros((len(starts) - 1, size), np.float32)  # exact enough for a block: sums of blocks are in double
-        dense[rows[at >= 0], at[at >= 0]] = 1.0 if weights is None else weights[cells][at >= 0]
+        dense[rows, choices.columns[cells]] = 1.0 if weights is None else weights[cells]
         used = np.flatnonzero(dense.any(axis=0))
         if 2 * len(used) < size:  # few items in this block
             part = dense[:, used]
@@ -70,16 +79,15 @@ class Trial:
             return None
         users = np.sort(random.permutation(able)[:number])
         items = np.sort(np.argsort(-np.diagonal(gram), kind="stable")[:MOST_ITEMS])
-        some = choices.take(users)
-        rest = gram[np.ix_(items, items)] - gram_of(some, len(gram), items)
-        place = np.full(len(gram), -1, np.int64)
-        place[items] = np.arange(len(items))
-        rows, cols = np.repeat(np.arange(number), np.diff(some.starts)), place[some.columns]
+        some = among(choices.take(users), items, len(gram))
+        rest = gram[np.ix_(items, items)] - gram_of(some, len(items))
+        rows, cols = np.repeat(np.arange(number), np.diff(some.starts)), some.columns
         weights = np.ones(len(cols)) if some.weights is None else some.weights.astype(np.float64)
-        largest = np.maximum.reduceat(weights, some.starts[:-1])
-        hidden = (random.random(len(cols)) < HIDDEN) & (cols >= 0)
+        largest = np.zeros(number)
+        np.maximum.at(largest, rows, weights)
+        hidden = random.random(len(cols)) < HIDDEN
         given, seen, wanted = np.zeros((number, len(items))), *np.zeros((2, number, len(items)), np.bool_)
-        shown = ~hidden & (cols >= 0)
+        shown = ~hidden
         given[rows[shown], cols[shown]], seen[rows[shown], cols[shown]] = weights[shown], True
         liked = hidden & (weights >= 0.5 * largest[rows]) & (weights > 0.0)
         wanted[rows[liked], cols[liked]] = True

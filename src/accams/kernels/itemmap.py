@@ -53,7 +53,7 @@ def exchange(lo, hi, left, metric, changes, which, diagonal):
 
 
 @kernel
-def improve_rows(metric, order, template, lines, cols, counts, prices, gradient, labels, sums):
+def improve_rows(metric, order, template, lines, cols, counts, groups, prices, gradient, labels, sums):
     """Improve the row labels one after another, with their `sums`; return how many changed.
 
     gradient[q, i] is the sum of left[i, j] over the columns j != i with label q, when the pass begins. With x = T[b] -
@@ -61,6 +61,7 @@ def improve_rows(metric, order, template, lines, cols, counts, prices, gradient,
     gradient at that time and column i is not counted in n_q. Rows are coupled by the metric, so they have to be
     visited one by one. Only `sums` follow every move; the gradient of a row, which is their product with the template
     but for the diagonal entries of the rows that have moved (`missing`), is brought up to date when the row is visited.
+    Label b costs prices[g, b] in group g = groups[i].
     """
     height, width = template.shape
     now, missing = np.empty(width), np.zeros((width, labels.size))
@@ -72,9 +73,9 @@ def improve_rows(metric, order, template, lines, cols, counts, prices, gradient,
             for b in range(height):
                 change += sums[b, i] * template[b, q]
             now[q] = gradient[q, i] - change * (counts[q] - (q == own)) + missing[q, i]
-        best, chosen = 0.0, a
+        best, chosen, cheap = 0.0, a, prices[groups[i]]
         for b in range(height):
-            cost = prices[b] - prices[a]
+            cost = cheap[b] - cheap[a]
             for q in range(width):
                 x = template[b, q] - template[a, q]
                 cost += x * (weight * (counts[q] - (q == own)) * x - 2.0 * now[q])
@@ -94,7 +95,7 @@ def improve_rows(metric, order, template, lines, cols, counts, prices, gradient,
 
 
 @kernel
-def improve_cols(lo, hi, wanted, sums, metric, rows, template, quadratic, prices, labels):
+def improve_cols(lo, hi, wanted, sums, metric, rows, template, quadratic, groups, prices, labels):
     """Give columns [lo, hi) their best labels.
 
     wanted[a, j] is the sum over rows i != j with label a of what the other stencils leave. quadratic[q] is the metric's
@@ -103,7 +104,7 @@ def improve_cols(lo, hi, wanted, sums, metric, rows, template, quadratic, prices
     for j in range(lo, hi):
         a, best, chosen = rows[j], np.inf, 0
         for q in range(template.shape[1]):
-            cost, product = quadratic[q] + prices[q], 0.0
+            cost, product = quadratic[q] + prices[groups[j], q], 0.0
             for b in range(template.shape[0]):
                 cost -= 2.0 * template[b, q] * wanted[b, j]
                 product += sums[b, j] * template[b, q]

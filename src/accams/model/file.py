@@ -33,9 +33,11 @@ def checked_shape(shape: Any) -> tuple[int, int]:
     return m, n
 
 
-def unpack_sum(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> StencilSum:
+def unpack_sum(
+    fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int], groups: packing.Groups | None = None
+) -> StencilSum:
     """Undo `pack_sum`."""
-    stencils = packing.unpack(fields, tensors, shape)
+    stencils = packing.unpack(fields, tensors, shape, groups)
     sizes = fields.get("unseen", (0, 0))
     if not all(0 <= size <= most for size, most in zip(sizes, shape, strict=True)):
         raise ValueError("it has more rows or columns without data than it has in all")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.feedback import Feedback
+from accams.model import container
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
 from accams.model.file import pack_sum, unpack_sum
@@ -21,6 +22,7 @@ from accams.settings.common import FEEDBACK
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 FINE, COARSE = 8, 2  # steps of a factor of two: of how often an item was chosen, and of its scale
+GROUP, MOST_GROUPS = 250, 8  # items in a group whose labels are coded alike, at least, and groups
 MOST_LEVEL = 512  # of how often an item was chosen, in fine steps: more than any count
 MOST_USERS = 1 << 48
 SUM = "sum."  # before the names of tensors of the stencil sum
@@ -109,6 +111,21 @@ def scales_of(levels: Positions, penalty: float) -> Floats:
     return np.exp2(np.rint(COARSE * 0.5 * np.log2(masses + penalty)) / COARSE)
 
 
+def groups_of(levels: Positions) -> list[Positions]:
+    """Return items in groups of about equal size, the least popular first.
+
+    Popular items have other labels than rare ones: files hold the frequencies of labels for each group, in fewer bits.
+    """
+    number = int(np.clip(len(levels) // GROUP, 1, MOST_GROUPS))
+    return [np.sort(x) for x in np.array_split(np.argsort(levels, kind="stable"), number)]
+
+
+def sum_bytes(stencils: StencilSum, levels: Positions) -> int:
+    """Return about how many bytes of a file a stencil sum takes as an item map."""
+    fields, tensors = pack_sum(stencils, "auto", groups_of(levels))
+    return len(container.to_bytes({"kind": "model", "format": 1, "shape": stencils.shape, **fields}, tensors))
+
+
 def pack(item_map: ItemMap, coding: str, templates: str | float) -> tuple[dict[str, Any], Tensors]:
     """Return header fields and tensors that hold a map."""
     rule = item_map.feedback
@@ -121,7 +138,7 @@ def pack(item_map: ItemMap, coding: str, templates: str | float) -> tuple[dict[s
     tensors: Tensors = {"levels": encode_ints(item_map.levels)}
     if item_map.stencils is not None:
         one = item_map.stencils if templates == "float32" else item_map.stencils.rounded(templates)
-        fields["sum"], inner = pack_sum(one, coding)
+        fields["sum"], inner = pack_sum(one, coding, groups_of(item_map.levels))
         tensors |= {SUM + name: x for name, x in inner.items()}
     if item_map.dense is not None:
         tensors["dense"] = item_map.dense
@@ -136,7 +153,7 @@ def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> ItemMap:
     stencils, dense = None, tensors.get("dense")
     if fields["sum"] is not None:
         inner = {name.removeprefix(SUM): x for name, x in tensors.items() if name.startswith(SUM)}
-        stencils = unpack_sum(fields["sum"], inner, (size, size))
+        stencils = unpack_sum(fields["sum"], inner, (size, size), groups_of(levels))
     if (dense is None) == (stencils is None):
         raise ValueError("it has no item map, or two")
     if dense is not None and (dense.shape != (size, size) or dense.dtype != np.float32):

@@ -19,15 +19,19 @@ KIND = "model"
 EFFECTS = ("row_effects", "col_effects")
 Templates = list[NDArray[np.float32]]
 Steps = list[float | None]
+Groups = Sequence[NDArray[np.int64]]
 CODINGS = ("auto", "entropy", "packed")
 TENSOR = 64  # bytes of the header that one more tensor takes
 
 
-def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "auto") -> tuple[dict[str, Any], Tensors]:
+def pack(
+    stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "auto", groups: Groups | None = None
+) -> tuple[dict[str, Any], Tensors]:
     """Return header fields and tensors that hold these stencils.
 
     Labels are coded by entropy, or "packed" in log2(k) bits each, rounded up; such a file is opened without decoding
-    anything. "auto" takes the smaller one.
+    anything. "auto" takes the smaller one. With `groups`, positions of which both rows and columns consist, labels of
+    each group have frequencies of their own.
     """
     if coding not in CODINGS:
         raise InputError(f"coding must be one of {', '.join(CODINGS)}, not {coding!r}")
@@ -38,7 +42,8 @@ def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "aut
     header: dict[str, Any] = {"stencils": len(stencils)}
     tensors = _pack_templates(stencils)
     if coding != "packed" and max(k, default=1) <= coder.MOST_LABELS:
-        tensors["labels"], tensors["models"] = coder.encode_labels(labels, k)
+        parts = [x[group] for x in labels for group in groups] if groups else labels
+        tensors["labels"], tensors["models"] = coder.encode_labels(parts, np.repeat(k, len(groups or [0])).tolist())
     packed = int(np.sum(_packed_bytes(bits, sizes)))
     if "labels" not in tensors or (coding == "auto" and packed < sum(tensors[x].nbytes for x in ("labels", "models"))):
         tensors.pop("models", None)
@@ -53,7 +58,9 @@ def pack(stencils: Sequence[Stencil], shape: tuple[int, int], coding: str = "aut
     return header, tensors
 
 
-def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Sequence[Stencil]:
+def unpack(
+    header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], groups: Groups | None = None
+) -> Sequence[Stencil]:
     """Undo `pack`; packed labels are unpacked on first access."""
     n = int(header["stencils"])
     k = _clusters(header, tensors, n) if n >= 0 else np.zeros(1, np.int64)
@@ -67,8 +74,22 @@ def unpack(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> 
         raise ValueError("how its labels are coded is not clear")
     if "models" not in tensors:
         return Packed(stored, shape, templates, steps)
-    labels = decode_labels(stored, tensors["models"], lengths, k.tolist())
+    if groups:
+        parts = decode_labels(
+            stored, tensors["models"], [len(x) for x in groups] * 2 * n, np.repeat(k, len(groups)).tolist()
+        )
+        labels = [_together(parts[at : at + len(groups)], groups) for at in range(0, len(parts), len(groups))]
+    else:
+        labels = decode_labels(stored, tensors["models"], lengths, k.tolist())
     return tuple(Stencil(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
+
+
+def _together(parts: Sequence[NDArray[Any]], groups: Groups) -> NDArray[Any]:
+    """Return the labels of all positions, given those of each group."""
+    out = np.empty(sum(map(len, groups)), parts[0].dtype)
+    for part, group in zip(parts, groups, strict=True):
+        out[group] = part
+    return out
 
 
 def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
@@ -195,9 +216,9 @@ def contents(model: SumFields, coding: str = "auto") -> tuple[dict[str, Any], Te
     return {"kind": KIND, "format": FORMAT, "shape": model.shape, **fields}, tensors
 
 
-def pack_sum(model: SumFields, coding: str) -> tuple[dict[str, Any], Tensors]:
+def pack_sum(model: SumFields, coding: str, groups: Groups | None = None) -> tuple[dict[str, Any], Tensors]:
     """Return header fields and tensors that hold a stencil sum."""
-    fields, tensors = pack(model.stencils, model.shape, coding)
+    fields, tensors = pack(model.stencils, model.shape, coding, groups)
     unseen = model.unseen_rows, model.unseen_cols
     if any(map(len, unseen)):
         fields["unseen"] = [len(x) for x in unseen]

@@ -13,8 +13,9 @@ class ItemSettings(Settings):
 
     max_bytes: int | str | None = setting(
         Either(AUTO, NONE, Integer(1)),
-        "Most bytes of the model's file, without the history of its users. 'auto' takes 32 for each item, at least "
-        "20,000. None keeps the whole map, with 4 bytes for each pair of items.",
+        "Most bytes of the model's file, without the history of its users. 'auto' takes 32 for each item of the "
+        "regression and 6 for each other one, beside ids, at least 20,000. None keeps the whole map, with 4 bytes for "
+        "each pair of items.",
         default="auto",
         kw_only=False,
         flag="-",
@@ -41,6 +42,12 @@ class ItemSettings(Settings):
         default="auto",
     )
     seen_weight: float = setting(Number(0.0, 1.0), "Weight of a rating below `liked_from`.", default=0.3)
+    max_items: int = setting(
+        Integer(1),
+        "Most items in the regression, which takes time and memory by the square of their number: the most popular "
+        "ones. Others can be recommended, but say nothing of what goes with them. Without `max_bytes` all are in it.",
+        default=6_000,
+    )
     n_threads: int | None = common.n_threads()
     random_state: Any = common.random_state()
     verbose: bool | str = common.verbose()
