@@ -35,6 +35,7 @@ Positions = NDArray[np.int64]
 BYTES_PER_PAIR = 32  # of memory, for each pair of items: X'X, the map, and what stencils leave of it
 BYTES_PER_ITEM, FEWEST_BYTES = 32, 20_000  # of a file, by default
 SHARE_OF_TAIL = 0.2  # bytes of an item beyond the regression, by those of one in it
+NOT_KEPT = ("verbose", "n_threads")  # they must not change the file, nor so what room it has for stencils
 SPARE = 64  # bytes of a file, for numbers in the header that may become longer
 
 
@@ -180,7 +181,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
             col_index=observations.col_index,
             value_range=observations.value_range,
             interactions=choices,
-            info=FitInfo(type(self).__name__, plain_parameters(self), training, both),
+            info=FitInfo(type(self).__name__, plain_parameters(self, NOT_KEPT), training, both),
         )
 
     def _room(self, model: Model) -> int:
