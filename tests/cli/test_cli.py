@@ -200,6 +200,9 @@ def test_demo_shows_errors_sizes_and_titles(capsys: pytest.CaptureFixture[str]) 
         "ACCAMS",
         "8-bit SVD",
         "32-bit SVD",
+        "popular films",
+        "ItemACCAMS",
         "someone new",
+        "because of",
     ):
         assert part in shown

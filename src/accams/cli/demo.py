@@ -1,4 +1,4 @@
-"""`accams demo`: a real ratings table, a fit, honest comparisons, similar titles and someone new."""
+"""`accams demo`: a real ratings table, fits, honest comparisons, similar titles and a list for someone new."""
 
 from time import perf_counter
 from typing import Any
@@ -13,15 +13,19 @@ from accams.data.observations import Observations
 from accams.data.splits import random_split
 from accams.errors import InputError
 from accams.estimators.accams import ACCAMS
+from accams.estimators.items import ItemACCAMS
+from accams.fitted.model import Model
+from accams.use.because import ListExplanation
 
 TITLES = ("Toy Story", "Star Wars: Episode IV - A New Hope", "Pulp Fiction", "Titanic", "Aladdin", "Alien")
-LIKED, NOT_LIKED = ("Toy Story", "Aladdin", "Shrek", "Finding Nemo"), ("Pulp Fiction", "Fight Club", "Fargo")
+LIKED = ("Toy Story", "Aladdin", "Shrek", "Finding Nemo")
+LIST_BYTES, LIST_ITEMS = 50_000, 1000  # of the item map, and films in its regression: most have next to no ratings
 POPULAR = 50  # ratings
 MAX_RANK = 60
 
 
 def run_demo(seed: int = 0, n_stencils: int = 200) -> None:
-    """Fit MovieLens (small) and print error, size, similar titles and recommendations."""
+    """Fit MovieLens (small) and print error, size, lists, similar titles and recommendations."""
     out = Console()
     observations, titles = _movielens()
     out.print(f"MovieLens (small): {observations}", highlight=False)
@@ -46,7 +50,10 @@ def run_demo(seed: int = 0, n_stencils: int = 200) -> None:
     table.add_row(f"[bold]ACCAMS[/], {model.n_stencils_} stencils, {seconds:.1f} s", f"[bold]{error:.4f}[/]")
     out.print(table)
     out.print(_sizes(model, training, test, bias, error))
-    everything = ACCAMS(model.n_stencils_, verbose=True, **settings).fit(observations)
+    lists = ItemACCAMS(LIST_BYTES, max_items=LIST_ITEMS, random_state=seed, verbose=True)
+    out.print(_lists(lists.fit(training), test))
+    values = ACCAMS(model.n_stencils_, verbose=True, **settings).fit(observations)
+    everything = values.model_.with_lists(lists.fit(observations))
     popular = observations.col_index.ids[observations.counts(1) >= POPULAR].tolist()
     out.print(_similar(everything, titles, popular))
     out.print(_new_user(everything, titles, popular))
@@ -86,7 +93,18 @@ def _sizes(model: ACCAMS, training: Observations, test: Observations, bias: base
     return table
 
 
-def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
+def _lists(lists: ItemACCAMS, test: Observations) -> Table:
+    """How much of what people liked in the held-out ratings their lists find."""
+    result = lists.evaluate_lists(test)
+    title = f"Lists: do they find the {result.n_choices:,} films that were liked and held out?"
+    table = Table("method", "size", "NDCG@10", "recall@10", title=title, title_justify="left")
+    table.add_row("popular films", "", f"{result.popularity.ndcg_10:.4f}", f"{result.popularity.recall_10:.4f}")
+    size, own = f"[bold]{lists.model_.file_size / 1000:,.0f} KB[/]", result.lists
+    table.add_row("[bold]ItemACCAMS[/]", size, f"[bold]{own.ndcg_10:.4f}[/]", f"[bold]{own.recall_10:.4f}[/]")
+    return table
+
+
+def _similar(model: Model, titles: dict[int, str], popular: list[int]) -> Table:
     table = Table("film", "most similar", title="Similar films (model of all ratings)", title_justify="left")
     for title in TITLES:
         film = next((x for x in popular if titles[x].startswith(title)), None)
@@ -96,15 +114,16 @@ def _similar(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table
     return table
 
 
-def _new_user(model: ACCAMS, titles: dict[int, str], popular: list[int]) -> Table:
-    """What someone new would like, who is known by a few ratings."""
-    stars = dict.fromkeys(LIKED, 5.0) | dict.fromkeys(NOT_LIKED, 1.0)
-    rated = {next(x for x in popular if titles[x].startswith(title)): n for title, n in stars.items()}
-    found = model.fold_in(rated).recommend(4, candidates=popular)
-    title = f"For someone new, who likes {', '.join(LIKED)}, but not {', '.join(NOT_LIKED)}"
-    table = Table("film", "predicted", title=title, title_justify="left", min_width=78)
-    for line in found:
-        table.add_row(titles[line.item], f"{line.score:.2f}")
+def _new_user(model: Model, titles: dict[int, str], popular: list[int]) -> Table:
+    """A list for someone new, who is known by a few films."""
+    liked = {next(x for x in popular if titles[x].startswith(title)): 5.0 for title in LIKED}
+    title = f"For someone new, who likes {', '.join(LIKED)}"
+    table = Table("film", "score", "predicted", "because of", title=title, title_justify="left", min_width=78)
+    guest = model.fold_in(liked)
+    for line in guest.recommend(6):
+        why = guest.explain(line.item)
+        assert isinstance(why, ListExplanation)
+        table.add_row(titles[line.item], f"{line.score:.3f}", f"{line.prediction:.2f}", titles[why.terms[0].item])
     return table
 
 

@@ -34,8 +34,9 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 BYTES_PER_PAIR = 32  # of memory, for each pair of items: X'X, the map, and what stencils leave of it
 BYTES_PER_ITEM, FEWEST_BYTES = 32, 20_000  # of a file, by default
-SHARE_OF_TAIL = 0.2  # bytes of an item beyond the regression, by those of one in it
+SHARE_OF_TAIL = 0.1  # bytes of an item beyond the regression, by those of one in it
 NOT_KEPT = ("verbose", "n_threads")  # they must not change the file, nor so what room it has for stencils
+ONE_THREAD = 4000  # items up to which one thread of linear algebra is fast enough
 SPARE = 64  # bytes of a file, for numbers in the header that may become longer
 
 
@@ -107,7 +108,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         if self.max_bytes is not None and size > self.max_items:
             head = np.sort(np.argsort(-masses, kind="stable")[: self.max_items])
         self._check_memory(len(head))
-        with ProgressBar(self.verbose, "counting", observations.nnz) as bar:
+        with ProgressBar(self.verbose, "counting", observations.nnz) as bar, self._linear_algebra(len(head)):
             progress = _Progress(bar)
             inside = choices if len(head) == size else among(choices, head, size)
             gram = gram_of(inside, len(head))
@@ -124,6 +125,16 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
                 item_map, self.n_stencils_ = replace(item_map, stencils=stencils), len(stencils)
         self.model_ = self._model(observations, choices, item_map)
         return self
+
+    def _linear_algebra(self, size: int) -> Any:
+        """Return a context in which small matrices are multiplied and inverted on one thread.
+
+        Threads of BLAS wait for one another by spinning: where the machine has other work, two of them can take many
+        times as long as one.
+        """
+        from threadpoolctl import threadpool_limits
+
+        return threadpool_limits(1 if size <= ONE_THREAD else self.n_threads, user_api="blas")
 
     def _stencils(
         self, gram: Floats, head: Positions, choices: Interactions, item_map: ItemMap, room: int, seed: int,

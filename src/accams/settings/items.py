@@ -14,7 +14,7 @@ class ItemSettings(Settings):
     max_bytes: int | str | None = setting(
         Either(AUTO, NONE, Integer(1)),
         "Most bytes of the model's file, without the history of its users. 'auto' takes 32 for each item of the "
-        "regression and 6 for each other one, beside ids, at least 20,000. None keeps the whole map, with 4 bytes for "
+        "regression and 3 for each other one, beside ids, at least 20,000. None keeps the whole map, with 4 bytes for "
         "each pair of items.",
         default="auto",
         kw_only=False,
