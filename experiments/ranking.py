@@ -1,142 +1,121 @@
-"""Ranking: which films will a user like? Recall@10 and NDCG@10 on MovieLens 1M, ours beside what ranking is done with.
+"""Evaluate lists of recommendations on MovieLens: ours beside the usual rivals, by three protocols.
 
-Ratings of 4 and 5 are likes. Per user with at least 20 of them, 10 are left out at random and have to be found among
-all films that the user has not rated in the rest. Models of likes see 0s everywhere else, of a smaller weight; models
-of ratings see the ratings, and order by predicted rating. Rivals (`pip install implicit`): alternating least squares
-and nearest neighbours of items; of each, the best setting tried is shown, chosen by the test itself.
+`lists/protocols.py` defines the protocols and the measures, `lists/rivals.py` says how bytes are counted. Settings are
+chosen on a validation task that sees nothing of the test (`lists/search.py`). So is the input of every method: likes
+only, or *weighted*, where a film that was rated lower counts 0.3. `ItemACCAMS` is given the ratings of the training
+data and chooses for itself: that is part of its seconds, whereas a rival's are those of one fit with its setting.
+A ± is the standard error of the difference over the test users. Rivals need `pip install implicit`.
 
-Run: python experiments/ranking.py [--set 100k|1m] [--quick]
+Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--quick] [--slow] [--out FILE.csv]
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from accams import ACCAMS, BayesianACCAMS, Observations, metrics
 from accams.data import datasets
-from accams.data.splits import leave_out
 from common import machine, table, use_local_data
+from lists import ours
+from lists.protocols import Protocol, protocols
+from lists.rivals import EASE, RIVALS, Method, compressed_ease
+from lists.search import as_text, choose, edges
+from paper.pages import write_csv
 
-N = 10
-
-
-@dataclass(frozen=True)
-class Task:
-    """Ratings and likes to learn from, who is asked for, and what they should find."""
-
-    ratings: Observations
-    likes: sparse.csr_array
-    users: np.ndarray
-    relevant: sparse.csr_array
-
-    @classmethod
-    def of(cls, name: str) -> Task:
-        ratings = datasets.movielens(name).observations
-        i, j, x = ratings.coo()
-        liked = sparse.csr_array((np.ones((x >= 4).sum()), (i[x >= 4], j[x >= 4])), shape=ratings.shape)
-        training, test = leave_out(Observations.from_sparse(liked), n=N, random_state=0, min_train=10)
-        likes, truth = (
-            sparse.csr_array((part.values, part.cols, part.row_starts), shape=ratings.shape)
-            for part in (training, test)
-        )
-        held = truth.toarray()[i, j] > 0
-        users = np.flatnonzero(np.diff(truth.indptr))
-        return cls(ratings.select(np.flatnonzero(~held)), likes, users, truth[users])
-
-    def measure(self, ranked: np.ndarray) -> tuple[float, float]:
-        return metrics.recall(ranked, self.relevant, N), metrics.ndcg(ranked, self.relevant, N)
-
-    def best(self, scores: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The best films of each user by scores of all films, without those that were rated."""
-        starts, cols, found = self.ratings.row_starts, self.ratings.cols, []
-        for part in np.array_split(self.users, 20):
-            block = np.array(scores(part), dtype=np.float64)
-            for line, user in enumerate(part):
-                block[line, cols[starts[user] : starts[user + 1]]] = -np.inf
-            found.append(np.argsort(-block, axis=1, kind="stable")[:, :N])
-        return np.concatenate(found)
-
-    def recommended(self, model: Any, **how: Any) -> np.ndarray:
-        """The same by `recommend`."""
-        i, j, _ = self.ratings.coo()
-        ids = model.row_index_.ids[self.users].tolist(), model.row_index_.ids[i], model.col_index_.ids[j]
-        found = model.recommend(ids[0], N, seen=np.column_stack(ids[1:]), **how)
-        return np.asarray(model.col_index_.positions(found["item"])).reshape(len(self.users), N)
+say = partial(print, flush=True)
+PROTOCOLS = ("leave-ten-out", "strong-generalisation", "temporal")
+MEASURES = ("recall@10", "recall@20", "NDCG@10", "NDCG@100", "coverage", "long tail")
+Row = dict[str, Any]
 
 
-def ours(task: Task, quick: bool) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Name, setting, and what it recommends."""
-    for weight in (0.3,) if quick else (1.0, 0.3, 0.1):
-        zeros = Observations.from_sparse(task.likes, zeros="observed", zero_weight=weight)
-        for s in (40,) if quick else (40, 100):
-            model: Any = ACCAMS(s, 10, learning_rate=0.2, verbose=False).fit(zeros)
-            yield "ACCAMS of likes", f"s={s}, zero_weight={weight:g}", task.recommended(model)
-    zeros = Observations.from_sparse(task.likes, zeros="observed", zero_weight=0.3)
-    for s in (30,) if quick else (50,):
-        model = BayesianACCAMS(n_stencils=s, noise="sampled", n_sweeps=40 if quick else 100, verbose=False).fit(zeros)
-        yield "BayesianACCAMS of likes", f"s={s}, zero_weight=0.3, sampled noise", task.recommended(model)
-    model = BayesianACCAMS(n_sweeps=40 if quick else "auto", verbose=False).fit(task.ratings)
-    yield "BayesianACCAMS of ratings", "by the mean", task.recommended(model)
-    yield "BayesianACCAMS of ratings", "by the 10 % quantile", task.recommended(model, quantile=0.1)
+def methods(done: list[Row], quick: bool, slow: bool) -> Iterator[Method]:
+    """Yield rivals, then ours; rows of the rivals are done by then, and EASE's gives a size and a setting."""
+    with_implicit = importlib.util.find_spec("implicit") is not None
+    if not with_implicit:
+        say("implicit is not installed: its methods are left out")
+    yield from (method for method in RIVALS if with_implicit or "implicit" not in method.name)
+    ease = next(row for row in done if row["method"] == EASE.name)
+    sizes = sorted({*ours.SIZES, int(ours.SHARE * ease["bytes"])})
+    for size in sizes[:1] if quick else sizes:
+        yield compressed_ease(ease["chosen"], size)
+    for size in sizes[:1] if quick else sizes:
+        yield ours.sized(size)
+    yield from ours.others(quick, slow)
 
 
-def rivals(task: Task, quick: bool) -> Iterator[tuple[str, str, np.ndarray]]:
-    popularity = np.asarray(task.likes.sum(axis=0)).ravel()
-    yield "popularity", "", task.best(lambda users: np.tile(popularity, (len(users), 1)))
-    if importlib.util.find_spec("implicit") is None:
-        print("implicit is not installed: its methods are left out")
-        return
-    from implicit.als import AlternatingLeastSquares
-    from implicit.nearest_neighbours import BM25Recommender, CosineRecommender, TFIDFRecommender
+def results(protocol: Protocol, quick: bool, slow: bool) -> list[Row]:
+    """Return a row for each method, with its measures on the test."""
+    rows: list[Row] = []
+    test = protocol.test
+    for method in methods(rows, quick, slow):
+        setting = choose(method, protocol.validation, quick, say)
+        began = perf_counter()
+        fitted = method.fit(test.ratings, **setting)
+        seconds = perf_counter() - began
+        lists = fitted.lists(test.history, test.users)
+        test.check(lists)
+        row = {"protocol": protocol.name, "users": len(lists), "method": method.name, "chosen": setting}
+        row |= {"edges": edges(method, setting), **test.measure(lists), "each": test.each(lists)}
+        row |= {"seconds": seconds, "bytes": fitted.n_bytes}
+        say(f"{protocol.name}: {method.name}, {as_text(setting)}: NDCG@10 {row['NDCG@10']:.4f}, {seconds:.1f} s")
+        rows.append(row)
+    return rows
 
-    likes = sparse.csr_matrix(task.likes)
-    for factors in (32,) if quick else (16, 32, 64, 128):
-        for alpha in (2.0,) if quick else (1.0, 2.0, 5.0, 20.0):
-            for regularisation in (0.05,) if quick else (0.05, 1.0):
-                how: dict[str, Any] = {"factors": factors, "alpha": alpha, "regularization": regularisation}
-                model = AlternatingLeastSquares(**how, iterations=20, random_state=0, num_threads=2)
-                model.fit(likes, show_progress=False)
-                left, right = np.asarray(model.user_factors), np.asarray(model.item_factors)
-                setting = f"{factors} factors, alpha={alpha:g}, regularization={regularisation:g}"
-                yield "ALS (implicit)", setting, task.best(lambda users, a=left, b=right: a[users] @ b.T)
-    for kind in (CosineRecommender, TFIDFRecommender, BM25Recommender):
-        for k in (50,) if quick else (5, 10, 20, 50, 100, 200):
-            model = kind(K=k, num_threads=2)
-            model.fit(likes, show_progress=False)
-            alike = sparse.csr_array(model.similarity)
-            scores = lambda users, alike=alike: (task.likes[users] @ alike).toarray()  # noqa: E731
-            yield "item-kNN (implicit)", f"{kind.__name__.removesuffix('Recommender')}, K={k}", task.best(scores)
+
+def add_difference(rows: list[Row]) -> None:
+    """Add the difference of each method's NDCG@10 from EASE's, and its standard error, paired by user."""
+    ease = next(row["each"] for row in rows if row["method"] == EASE.name)
+    for row in rows:
+        apart = row.pop("each") - ease
+        row["minus EASE"], row["its error"] = float(apart.mean()), float(apart.std() / np.sqrt(len(apart)))
+
+
+def page(title: str, protocol: Protocol, rows: list[Row]) -> str:
+    """Return the table of a protocol, the best by NDCG@10 first."""
+    validation, test = protocol.validation, protocol.test
+    about = (
+        f"{test.history.shape[0]:,} test users with {test.relevant.nnz:,} likes to be found; {test.ratings.nnz:,} "
+        f"ratings to train on. Validation: {validation.history.shape[0]:,} users with {validation.relevant.nnz:,} likes."
+    )
+    lines = []
+    for row in sorted(rows, key=lambda row: -row["NDCG@10"]):
+        numbers = [f"{row[name]:.4f}" for name in MEASURES[:4]] + [f"{100 * row[name]:.1f} %" for name in MEASURES[4:]]
+        apart = "" if row["method"] == EASE.name else f"{row['minus EASE']:+.4f} ± {row['its error']:.4f}"
+        chosen = {name: value for name, value in row["chosen"].items() if name not in ("size", "max_bytes")}
+        at_edge = f" (at the edge: {', '.join(row['edges'])})" if row["edges"] else ""
+        cells = [as_text(chosen) + at_edge, *numbers[:3], apart, *numbers[3:], f"{row['seconds']:.1f}"]
+        lines.append([row["method"], *cells, f"{row['bytes']:,}"])
+    header = ["method", "setting", *MEASURES[:3], "minus EASE's", *MEASURES[3:], "seconds", "bytes"]
+    return f"\n## {title}\n\n{about}\n\n{table(header, lines)}\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="1m", choices=["100k", "1m"])
-    parser.add_argument("--quick", action="store_true", help="few settings, short fits")
+    parser.add_argument("--protocol", nargs="*", choices=PROTOCOLS, default=PROTOCOLS)
+    parser.add_argument("--quick", action="store_true", help="choose among inputs only, one size, short fits")
+    parser.add_argument("--slow", action="store_true", help="BayesianACCAMS of ratings too, which takes minutes")
+    parser.add_argument("--out", type=Path, help="CSV of all rows")
     given = parser.parse_args()
     use_local_data()
-    task = Task.of(given.set)
-    found: dict[str, list[Any]] = {}
-    for method in (rivals, ours):
-        began = perf_counter()
-        for name, setting, ranked in method(task, given.quick):
-            recall, ndcg = task.measure(ranked)
-            seconds, began = perf_counter() - began, perf_counter()
-            print(f"{name}, {setting}: recall {recall:.4f}, NDCG {ndcg:.4f}, {seconds:.0f} s", flush=True)
-            key = f"{name} {setting}" if "quantile" in setting else name
-            if key not in found or ndcg > found[key][3]:
-                found[key] = [name, setting, recall, ndcg]
-    print(f"\n{len(task.users):,} users, {task.relevant.nnz:,} likes left out")
-    rows = [[name, setting, f"{recall:.4f}", f"{ndcg:.4f}"] for name, setting, recall, ndcg in found.values()]
-    print(table(["method", "best setting", "recall@10", "NDCG@10"], rows))
-    print(machine(*(["implicit"] if importlib.util.find_spec("implicit") else [])))
+    began, rows = perf_counter(), list[Row]()
+    known = protocols(datasets.movielens(given.set).observations)
+    for protocol in (protocol for protocol in known if protocol.name in given.protocol):
+        found = results(protocol, given.quick, given.slow)
+        add_difference(found)
+        say(page(f"MovieLens {given.set.upper()}, {protocol.name}", protocol, found))
+        rows += found
+        if given.out:
+            write_csv([{**x, "chosen": as_text(x["chosen"]), "edges": " ".join(x["edges"])} for x in rows], given.out)
+    say(machine(*(["implicit"] if importlib.util.find_spec("implicit") else [])))
+    say(f"{(perf_counter() - began) / 60:.1f} minutes")
 
 
 if __name__ == "__main__":

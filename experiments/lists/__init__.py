@@ -1,0 +1,1 @@
+"""Lists of recommendations, measured: protocols, rivals, ours, and the choice of settings."""
