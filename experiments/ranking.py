@@ -6,7 +6,7 @@ only, or *weighted*, where a film that was rated lower counts 0.3. `ItemACCAMS` 
 data and chooses for itself: that is part of its seconds, whereas a rival's are those of one fit with its setting.
 A ± is the standard error of the difference over the test users. Rivals need `pip install implicit`.
 
-Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--quick] [--slow] [--out FILE.csv]
+Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--sizes N ...] [--quick] [--slow] [--out FILE]
 """
 
 from __future__ import annotations
@@ -35,27 +35,26 @@ MEASURES = ("recall@10", "recall@20", "NDCG@10", "NDCG@100", "coverage", "long t
 Row = dict[str, Any]
 
 
-def methods(done: list[Row], quick: bool, slow: bool) -> Iterator[Method]:
+def methods(done: list[Row], given: argparse.Namespace) -> Iterator[Method]:
     """Yield rivals, then ours; rows of the rivals are done by then, and EASE's gives a size and a setting."""
     with_implicit = importlib.util.find_spec("implicit") is not None
     if not with_implicit:
         say("implicit is not installed: its methods are left out")
     yield from (method for method in RIVALS if with_implicit or "implicit" not in method.name)
     ease = next(row for row in done if row["method"] == EASE.name)
-    sizes = sorted({*ours.SIZES, int(ours.SHARE * ease["bytes"])})
-    for size in sizes[:1] if quick else sizes:
-        yield compressed_ease(ease["chosen"], size)
-    for size in sizes[:1] if quick else sizes:
-        yield ours.sized(size)
-    yield from ours.others(quick, slow)
+    sizes = given.sizes or sorted({*ours.SIZES, int(ours.SHARE * ease["bytes"])})[: 1 if given.quick else None]
+    yield from (compressed_ease(ease["chosen"], size) for size in sizes)
+    yield from (ours.sized(size) for size in sizes)
+    if given.slow:
+        yield from ours.of_users_and_items(given.quick)
 
 
-def results(protocol: Protocol, quick: bool, slow: bool) -> list[Row]:
+def results(protocol: Protocol, given: argparse.Namespace) -> list[Row]:
     """Return a row for each method, with its measures on the test."""
     rows: list[Row] = []
     test = protocol.test
-    for method in methods(rows, quick, slow):
-        setting = choose(method, protocol.validation, quick, say)
+    for method in methods(rows, given):
+        setting = choose(method, protocol.validation, given.quick, say)
         began = perf_counter()
         fitted = method.fit(test.ratings, **setting)
         seconds = perf_counter() - began
@@ -81,8 +80,8 @@ def page(title: str, protocol: Protocol, rows: list[Row]) -> str:
     """Return the table of a protocol, the best by NDCG@10 first."""
     validation, test = protocol.validation, protocol.test
     about = (
-        f"{test.history.shape[0]:,} test users with {test.relevant.nnz:,} likes to be found; {test.ratings.nnz:,} "
-        f"ratings to train on. Validation: {validation.history.shape[0]:,} users with {validation.relevant.nnz:,} likes."
+        f"{test.history.shape[0]:,} test users with {test.relevant.nnz:,} likes to find; {test.ratings.nnz:,} ratings "
+        f"to train on. Validation: {validation.history.shape[0]:,} users with {validation.relevant.nnz:,} likes."
     )
     lines = []
     for row in sorted(rows, key=lambda row: -row["NDCG@10"]):
@@ -100,15 +99,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="1m", choices=["100k", "1m"])
     parser.add_argument("--protocol", nargs="*", choices=PROTOCOLS, default=PROTOCOLS)
+    parser.add_argument("--sizes", nargs="*", type=int, help="bytes of ours; 100,000, 400,000 and 1 %% of EASE's")
     parser.add_argument("--quick", action="store_true", help="choose among inputs only, one size, short fits")
-    parser.add_argument("--slow", action="store_true", help="BayesianACCAMS of ratings too, which takes minutes")
+    parser.add_argument("--slow", action="store_true", help="ACCAMS and BayesianACCAMS too, which take minutes")
     parser.add_argument("--out", type=Path, help="CSV of all rows")
     given = parser.parse_args()
     use_local_data()
     began, rows = perf_counter(), list[Row]()
     known = protocols(datasets.movielens(given.set).observations)
     for protocol in (protocol for protocol in known if protocol.name in given.protocol):
-        found = results(protocol, given.quick, given.slow)
+        found = results(protocol, given)
         add_difference(found)
         say(page(f"MovieLens {given.set.upper()}, {protocol.name}", protocol, found))
         rows += found

@@ -93,11 +93,11 @@ def sized(max_bytes: int) -> Method:
     return Method(f"ItemACCAMS, {max_bytes:,} bytes", item_accams, {"max_bytes": max_bytes})
 
 
-def others(quick: bool, slow: bool) -> list[Method]:
-    """Return the models of users and items."""
-    start = {"input": "likes", "n_stencils": 10 if quick else 100, "zero_weight": 0.3}
-    found = [Method("ACCAMS of likes", accams_of_likes, start, {"input": tuple(INPUTS)})]
-    if slow:
-        sweeps = 40 if quick else "auto"
-        found.append(Method("BayesianACCAMS of ratings", bayesian_of_ratings, {"n_sweeps": sweeps}))
-    return found
+def of_users_and_items(quick: bool) -> tuple[Method, ...]:
+    """Return the models of users and items: not made for lists, and slower."""
+    start = {"input": "weighted", "n_stencils": 10 if quick else 100, "zero_weight": 0.3}
+    sweeps = 40 if quick else "auto"
+    return (
+        Method("ACCAMS of likes", accams_of_likes, start, {"input": tuple(INPUTS)}),
+        Method("BayesianACCAMS of ratings", bayesian_of_ratings, {"n_sweeps": sweeps}),
+    )

@@ -116,7 +116,7 @@ EASE = Method(
     "EASE",
     ease,
     {"input": "weighted", "penalty": 400.0},
-    {"input": tuple(INPUTS), "penalty": (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)},
+    {"input": tuple(INPUTS), "penalty": (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0, 6400.0, 12800.0)},
 )
 RIVALS = (
     Method("popularity", popularity, {"input": "likes"}, {"input": tuple(INPUTS)}),
@@ -145,7 +145,7 @@ RIVALS = (
         {"input": "weighted", "factors": 128, "alpha": 2.0, "regularization": 30.0, "iterations": 15},
         {
             "input": tuple(INPUTS),
-            "regularization": (1.0, 3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 70.0, 100.0),
+            "regularization": (1.0, 3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 70.0, 100.0, 150.0, 200.0),
             "alpha": (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0),
             "factors": (16, 32, 64, 128, 256, 512),
             "iterations": (8, 15, 30),
