@@ -59,8 +59,7 @@ def ease(ratings: Matrix, input: str, penalty: float) -> Fitted:
 def low_rank(ratings: Matrix, input: str, penalty: float, bits: int, size: int) -> Fitted:
     """Compress EASE to `size` bytes: the best map of low rank in its metric, quantised, with a 16-bit scale a row."""
     products = gram(ratings, input)
-    n = len(products)
-    rank = int((size / (2 * n) - 2) * 8 // bits)
+    rank = (size // (2 * len(products)) - 2) * 8 // bits  # a vector takes whole bytes and its scale
     found = leading(products, penalty, solved(products, penalty), rank, np.random.default_rng(0))
     balance = np.sqrt(np.linalg.norm(found.rows, axis=0) + 1e-30)  # equal lengths on both sides lose least in rounding
     rows, cols = encode(found.rows / balance, bits, "float16"), encode(found.cols * balance, bits, "float16")
@@ -137,7 +136,7 @@ RIVALS = (
         "item-kNN (implicit)",
         neighbours,
         {"input": "likes", "kind": "TFIDF", "K": 20},
-        {"input": tuple(INPUTS), "kind": ("Cosine", "TFIDF", "BM25"), "K": (5, 10, 20, 50, 100, 200)},
+        {"input": tuple(INPUTS), "kind": ("Cosine", "TFIDF", "BM25"), "K": (5, 10, 20, 50, 100, 200, 500)},
     ),
     Method(
         "ALS (implicit)",
@@ -148,7 +147,7 @@ RIVALS = (
             "regularization": (1.0, 3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 70.0, 100.0, 150.0, 200.0),
             "alpha": (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0),
             "factors": (16, 32, 64, 128, 256, 512),
-            "iterations": (8, 15, 30),
+            "iterations": (5, 8, 15, 30),
         },
     ),
 )
