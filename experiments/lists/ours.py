@@ -10,14 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams import ACCAMS, BayesianACCAMS, Observations
+from accams import ACCAMS, BayesianACCAMS, ItemACCAMS, Observations
 from lists.protocols import INPUTS, LENGTH, Lists, weigh
 from lists.rivals import Fitted, Matrix, Method, Users
-
-try:
-    from accams import ItemACCAMS
-except ImportError:
-    from lists.standin import ItemACCAMS
 
 SIZES = (100_000, 400_000)
 SHARE = 0.01  # of EASE's bytes is a further size
