@@ -3,7 +3,8 @@
 `lists/protocols.py` defines the protocols and the measures, `lists/rivals.py` says how bytes are counted. Settings are
 chosen on a validation task that sees nothing of the test (`lists/search.py`). So is the input of every method: likes
 only, or *weighted*, where a film that was rated lower counts 0.3. `ItemACCAMS` is given the ratings of the training
-data and chooses for itself: that is part of its seconds, whereas a rival's are those of one fit with its setting.
+data and chooses for itself: that is part of its seconds, whereas a rival's are those of one fit with its setting. It
+does not know of time, so that it is also shown with the input and the penalty that validation chose for EASE.
 A ± is the standard error of the difference over the test users. Rivals need `pip install implicit`.
 
 Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--sizes N ...] [--quick] [--slow] [--out FILE]
@@ -45,6 +46,7 @@ def methods(done: list[Row], given: argparse.Namespace) -> Iterator[Method]:
     sizes = given.sizes or sorted({*ours.SIZES, int(ours.SHARE * ease["bytes"])})[: 1 if given.quick else None]
     yield from (compressed_ease(ease["chosen"], size) for size in sizes)
     yield from (ours.sized(size) for size in sizes)
+    yield from (ours.set_as(ease["chosen"], size) for size in sizes)
     if given.slow:
         yield from ours.of_users_and_items(given.quick)
 

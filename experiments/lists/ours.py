@@ -18,9 +18,10 @@ SIZES = (100_000, 400_000)
 SHARE = 0.01  # of EASE's bytes is a further size
 
 
-def item_accams(ratings: Matrix, max_bytes: int) -> Fitted:
-    """Fit `ItemACCAMS` with its defaults: it chooses weights and penalty itself."""
-    model: Any = ItemACCAMS(max_bytes, verbose=False).fit(Observations.from_sparse(ratings))
+def item_accams(ratings: Matrix, max_bytes: int, input: str = "weighted", penalty: float | str = "auto") -> Fitted:
+    """Fit `ItemACCAMS`: by default it chooses weights and penalty itself."""
+    how: dict[str, Any] = {"penalty": penalty} | ({"seen_weight": 0.0} if input == "likes" else {})
+    model: Any = ItemACCAMS(max_bytes, verbose=False, **how).fit(Observations.from_sparse(ratings))
 
     def lists(history: Matrix, _: Users) -> Lists:
         found = model.recommend(history=Observations.from_sparse(history), n=LENGTH)
@@ -86,6 +87,12 @@ def saved_bytes(model: Any) -> int:
 def sized(max_bytes: int) -> Method:
     """Return `ItemACCAMS` of this size, which has no settings to search for."""
     return Method(f"ItemACCAMS, {max_bytes:,} bytes", item_accams, {"max_bytes": max_bytes})
+
+
+def set_as(ease: dict[str, Any], max_bytes: int) -> Method:
+    """Return `ItemACCAMS` of this size with the input and the penalty that validation chose for EASE."""
+    start = {"max_bytes": max_bytes, "input": ease["input"], "penalty": float(ease["penalty"])}
+    return Method(f"ItemACCAMS, {max_bytes:,} bytes, set as EASE", item_accams, start)
 
 
 def of_users_and_items(quick: bool) -> tuple[Method, ...]:
