@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accams.data import store
 from accams.data.ids import Index
-from accams.data.inputs import read_choices
+from accams.data.inputs import Choices, read_choices
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
 from accams.errors import InputError, renamed
@@ -69,6 +69,8 @@ def recommend_all(
     if history is not None and not len(one.row_index):
         one = with_history(one, Path(history))
     rows = len(one.row_index)
+    if not rows:
+        raise InputError("this model holds no users: pass history (what they chose)")
     starts = range(0, rows, rows_per_file)
     tasks = [Task("best", p, (lo, min(rows, lo + rows_per_file), n, include_seen, std)) for p, lo in enumerate(starts)]
     path = None if history is None else Path(history).resolve()
@@ -137,8 +139,10 @@ def with_history(model: Model, path: Path) -> Model:
         rows, places = Index.of(users)
         columns, at = Index.of(items)
         return adopt_history(model, rows, columns, Interactions.at(places, at, len(rows)), path)
-    seen = Observations.open(path, verify=False) if store.is_store(path) else read_choices(path)
-    weights = None if model.item_map is None else weights_in(seen, model).astype("float32")
+    choices = Choices(Observations.open(path, verify=False)) if store.is_store(path) else read_choices(path)
+    seen, weights = choices.observations, None
+    if model.item_map is not None:
+        weights = weights_in(choices, model).astype("float32")
     return adopt_history(model, seen.row_index, seen.col_index, Interactions(seen.row_starts, seen.cols, weights), path)
 
 

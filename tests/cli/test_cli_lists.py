@@ -136,3 +136,19 @@ def test_options(sparse, tmp_path):
     done_well("fit", data, "--config", config, "-o", tmp_path / "m.accams")
     model = accams.load(tmp_path / "m.accams")
     assert (model.predicts, model.parameters["max_bytes"], model.item_map.feedback.liked_from) == (False, 4000, 4.0)
+
+
+def test_a_model_is_not_lost_because_lists_cannot_be_measured(tmp_path):
+    """The only negative count is held out: the rest are counts, which it cannot be."""
+    random = np.random.default_rng(0)
+    lines = [(u, f, int(random.integers(1, 4)) if random.random() < 0.3 else 1) for u in range(40) for f in range(20)]
+    lines = [line for line in lines if random.random() < 0.3]
+    for place in range(len(lines)):
+        changed = [(u, f, -1 if p == place else x) for p, (u, f, x) in enumerate(lines)]
+        (tmp_path / "r.csv").write_text("user,item,count\n" + "".join(f"{u},{f},{x}\n" for u, f, x in changed))
+        data = accams.Observations.from_file(tmp_path / "r.csv")
+        if accams.data.splits.random_split(data, 0.1, 0)[1].values.min() < 0:
+            break
+    shown = done_well("fit", tmp_path / "r.csv", "--for", "lists", "-o", tmp_path / "m.accams")
+    assert "saved" in shown
+    assert accams.load(tmp_path / "m.accams").item_map.feedback.kind == "counts"

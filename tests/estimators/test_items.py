@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -126,7 +127,7 @@ def test_tables_of_histories(named):
     expected = named.recommend(named.model_.users, 3)
     assert found["user"].tolist() == expected["user"].tolist()
     assert found["item"].tolist() == expected["item"].tolist()
-    some = named.recommend(["u9", "stranger"], 2, history=table())
+    some = named.recommend(["u9", "stranger"], 2, history=table(), unknown="average")
     assert some["user"].tolist() == ["u9", "u9", "stranger", "stranger"]
     assert some["rule"].tolist() == ["", "", POPULAR, POPULAR]
 
@@ -479,3 +480,118 @@ def test_more_items_than_the_regression_takes(dense):
     assert B[np.ix_(head, rest)].any()
     found = model.recommend(np.arange(1, N_USERS), 10)
     assert set(found["item"]) & set(rest.tolist())
+
+
+# -- what is easily mistaken --------------------------------------------------------------------------------------
+
+
+def test_likes_that_come_twice_are_likes():
+    likes = table()[["user", "item"]]
+    once, twice = ItemACCAMS(None, penalty=PENALTY).fit(likes), ItemACCAMS(None, penalty=PENALTY)
+    twice.fit(pd.concat([likes, likes.iloc[:7]]))
+    assert twice.feedback_ == once.feedback_ == "likes"
+    np.testing.assert_array_equal(twice.model_.item_map.dense, once.model_.item_map.dense)
+
+
+def test_likes_of_a_map_of_ratings_weigh_as_likes(named):
+    likes = pd.DataFrame({"user": ["new", "new"], "item": ["i00", "i03"]})
+    expected = named.recommend(history=["i00", "i03"], n=3)
+    for found in (named.recommend(history=likes, n=3), named.update(likes).recommend("new", 3)):
+        np.testing.assert_allclose(found["score"], expected["score"])
+
+
+@pytest.mark.parametrize("factor", [1e-30, 0.05, 1e12])
+def test_only_ratios_of_weights_count(factor, tmp_path):
+    frame = table()
+    pairs, some = frame[["user", "item"]].to_numpy(), np.where(np.arange(len(frame)) % 2, 1.0, 0.5)
+    one, two = (ItemACCAMS(3000, penalty=PENALTY).fit(pairs, np.ones(len(frame)), some * f) for f in (1.0, factor))
+    np.testing.assert_array_equal(one.model_.item_map.levels, two.model_.item_map.levels)
+    two.save(tmp_path / "m")
+    again = accams.load(tmp_path / "m")
+    assert (
+        again.recommend(history=["i00"], n=3)["item"].tolist() == one.recommend(history=["i00"], n=3)["item"].tolist()
+    )
+    assert len(np.unique(one.model_.item_map.levels)) > 5
+
+
+def test_popularity_is_known_whatever_the_largest_weight_is():
+    frame, random = table(), np.random.default_rng(0)
+    weights = random.uniform(5, 60, len(frame))
+    weights[0] = 1e5
+    model = ItemACCAMS(None, penalty=1.0, feedback="weights").fit(frame[["user", "item"]].to_numpy(), weights)
+    masses = pd.Series(weights[1:] ** 2).groupby(frame["item"][1:].to_numpy()).sum().sort_values(ascending=False)
+    rest = [x for x in model.recommend(history=[], n=6)["item"] if x != frame["item"][0]]
+    assert set(rest[:3]) <= set(masses.index[:5])
+
+
+@pytest.mark.parametrize("max_bytes", [6000, None])
+def test_who_chose_what_says_nothing_gets_popular_items(max_bytes):
+    matrix = np.zeros((40, 12))
+    matrix[:, :4] = np.random.default_rng(0).random((40, 4)) < 0.6
+    matrix[0, 11] = 1.0  # alone
+    matrix[0, :4] = 0.0
+    how = {} if max_bytes is None else {"max_items": 4}
+    model = ItemACCAMS(max_bytes, penalty=5.0, feedback="counts", **how).fit(sparse.csr_array(matrix))
+    found = model.recommend(history=[11], n=3)
+    assert found["rule"].tolist() == [POPULAR] * 3
+    assert set(found["item"]) <= {0, 1, 2, 3}
+    assert model.explain(item=2, history=[11]).terms == ()
+
+
+def test_held_out_zeros_are_not_wanted():
+    model = ItemACCAMS(feedback="counts", penalty=PENALTY).fit(table())
+    with pytest.raises(InputError, match="nothing to find"):
+        model.evaluate_lists(pd.DataFrame({"user": ["u5"], "item": ["i22"], "rating": [0.0]}))
+
+
+def test_users_of_a_table_of_histories(named):
+    frame = table()
+    with pytest.raises(InputError, match="there is no user 'u500'"):
+        named.recommend(["u5", "u500"], history=frame)
+    assert named.recommend(["u500"], 1, history=frame, unknown="average")["rule"].tolist() == [POPULAR]
+    asked = pd.DataFrame({"user": ["u5"]})
+    assert named.recommend(asked, 2, history=frame)["item"].tolist() == named.recommend("u5", 2)["item"].tolist()
+
+
+def test_predictions_beside_unknown_users(both):
+    found = both.recommend(["u5", "nobody"], 1, unknown="average")
+    assert np.isfinite(found[0].prediction)
+    assert np.isnan(found[1].prediction)
+    pairs = both.recommend(history=[("i00", 5.0), ("i03", 5.0)], n=2)
+    assert pairs["prediction"].tolist() == both.recommend({"i00": 5.0, "i03": 5.0}, 2)["prediction"].tolist()
+
+
+def test_histories_in_other_forms(named):
+    expected = named.recommend({"i00": 5.0, "i03": 1.0}, 3)["item"].tolist()
+    assert named.recommend(history=pd.Series({"i00": 5.0, "i03": 1.0}), n=3)["item"].tolist() == expected
+    with pytest.raises(InputError, match="history takes data, not a path"):
+        named.recommend(history=Path("likes.csv"))
+    positional_model = ItemACCAMS(None, penalty=PENALTY).fit(positional())
+    line = np.full((1, N_ITEMS), np.nan)
+    line[0, [0, 3]] = 5.0
+    assert positional_model.recommend(history=line, n=2)["item"].tolist()
+
+
+def test_lists_alone_have_no_items_to_fold_in(named, tmp_path):
+    with pytest.raises(InputError, match="folding in an item needs a model that predicts values"):
+        named.fold_in({"u5": 5.0}, new="item")
+    with pytest.raises(InputError, match="a transposed model needs"):
+        _ = named.model_.transposed
+    with pytest.raises(InputError, match="update needs the ids of users and items"):
+        named.update(np.array([[4.0, np.nan]]))
+    with pytest.raises(InputError, match="takes a fitted ItemACCAMS"):
+        named.model_.with_lists("lists")
+    named.save(tmp_path / "bare")
+    with pytest.raises(InputError, match="this model holds no users"):
+        accams.batch.recommend_all(tmp_path / "bare", tmp_path / "out")
+
+
+def test_history_that_was_written_without_lists(both, tmp_path):
+    values = replace(both, item_map=None, interactions=replace(both.interactions, weights=None))
+    values.save(tmp_path / "values", history=tmp_path / "history")
+    both.save(tmp_path / "both", history=False)
+    with pytest.warns(UserWarning, match="does not say what users liked"):
+        accams.load(tmp_path / "both", history=tmp_path / "history")
+    bare = accams.load(tmp_path / "both")
+    new = bare.update(pd.DataFrame({"user": ["new"] * 2, "item": ["i00", "i03"], "rating": [5.0, 5.0]}))
+    assert new.recommend("new", 2)["item"].tolist() == both.recommend(history=["i00", "i03"], n=2)["item"].tolist()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from accams.data.feedback import Feedback
 from accams.model import interactions, itemmap
 from accams.model.interactions import Interactions, few
-from accams.model.itemmap import ItemMap, levels_of, scales_of
+from accams.model.itemmap import ItemMap, levels_of, masses_at, scales_of
 from accams.model.stencils import StencilSum
 
 RULE = Feedback("ratings", 3.5, 0.3)
@@ -46,8 +48,9 @@ def test_entries_are_divided_by_scales_and_have_no_diagonal():
 def test_levels_and_scales():
     masses = np.array([0.0, 0.09, 1.0, 30.0, 1e6])
     levels = levels_of(masses)
-    assert levels[:3].tolist() == [-1, 0, 0]
-    np.testing.assert_allclose(2.0 ** (levels[3:] / 8), masses[3:], rtol=0.05)
+    assert levels[0] == -512
+    np.testing.assert_allclose(masses_at(levels), masses, rtol=0.05)
+    assert levels_of(np.array([1e-300, 1e300])).tolist() == [-511, 512]
     np.testing.assert_allclose(scales_of(levels, 10.0), np.sqrt(masses + 10.0), rtol=0.25)
     one = a_map("sum")
     assert one.chosen.tolist() == [1, 2, 3, 4]
@@ -78,12 +81,21 @@ def test_tensors_that_cannot_be():
             itemmap.unpack(fields, {**tensors, "dense": wrong}, 5)
     from accams.model.coding import encode_ints
 
-    for levels in ([-2, 0, 0, 0, 0], [600, 0, 0, 0, 0]):
+    for levels in ([-513, 0, 0, 0, 0], [600, 0, 0, 0, 0]):
         with pytest.raises(ValueError, match="how often items were chosen"):
             itemmap.unpack(fields, {**tensors, "levels": encode_ints(np.array(levels))}, 5)
     both = itemmap.pack(a_map("sum"), "auto", "float32")
     with pytest.raises(ValueError, match="no item map, or two"):
         itemmap.unpack(both[0], {**both[1], "dense": tensors["dense"]}, 5)
+
+
+def test_maps_that_are_more_than_stencils():
+    one = a_map("sum")
+    effects = np.ones(5, np.float32)
+    for more in ({"offset": 1.0}, {"row_effects": effects}, {"col_effects": effects}, {"unseen_cols": np.array([1])}):
+        fields, tensors = itemmap.pack(replace(one, stencils=replace(one.stencils, **more)), "auto", "float32")
+        with pytest.raises(ValueError, match="no plain sum of stencils"):
+            itemmap.unpack(fields, tensors, 5)
 
 
 # -- weighted interactions ----------------------------------------------------------------------------------------
@@ -132,6 +144,14 @@ def test_parts_of_interactions():
     np.testing.assert_array_equal(put.take(np.array([41])).weights, new.take(np.array([2])).weights)
     np.testing.assert_array_equal(put.take(np.array([0])).weights, one.take(np.array([0])).weights)
     np.testing.assert_array_equal(one.without(3).take(np.array([3])).weights, one.take(np.array([4])).weights)
+
+
+def test_interactions_of_nobody():
+    none = Interactions(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    assert none.take(np.array([-1, -1])).starts.tolist() == [0, 0, 0]
+    unweighted = Interactions(np.array([0, 2]), np.array([3, 1]))
+    put = unweighted.put(np.array([1]), 2, Interactions(np.array([0, 1]), np.array([4]), np.array([0.3], np.float32)))
+    assert put.weights.tolist() == [1.0, 1.0, np.float32(0.3)]
 
 
 @pytest.mark.parametrize("table", [np.array([np.nan, 1.0]), np.array([-1.0, 1.0]), np.zeros((1, 1)), np.zeros(0)])

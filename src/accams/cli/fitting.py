@@ -86,9 +86,9 @@ def fit_file(job: Job, estimator: Estimator, lists: ItemACCAMS | None = None) ->
     seconds = perf_counter() - began
     if held_out is not None and model.predicts:
         model = replace(model, evaluation=model.evaluate(held_out))
-    with_lists = None if model.item_map is None else _list_evaluation(model, held_out)
     keep: Any = model.item_map is not None or "auto"
     model.save(job.output, history=keep if job.history is None else job.history)
+    with_lists = None if model.item_map is None else _list_evaluation(model, held_out)
     if not job.quiet:
         out.print(fit_report(model, held_out, with_lists, seconds, job.output))
         if held_out is not None:
@@ -105,13 +105,13 @@ def fit_file(job: Job, estimator: Estimator, lists: ItemACCAMS | None = None) ->
 def _read(job: Job) -> tuple[Observations, str]:
     """Return the data, and what to fit to it: a table without values is one of likes, for lists alone."""
     if job.purpose == "lists":
-        return read_choices(job.data, **job.reading), "lists"
+        return read_choices(job.data, **job.reading).observations, "lists"
     try:
         observations = Observations.from_file(job.data, **job.reading)
     except NoValuesError:
         if job.purpose != "auto":
             raise
-        return read_choices(job.data, **job.reading), "lists"
+        return read_choices(job.data, **job.reading).observations, "lists"
     if job.purpose != "auto":
         return observations, job.purpose
     return observations, "both" if _makes_lists(observations) else "ratings"
@@ -132,11 +132,13 @@ def _tell(observations: Observations, asked: str, purpose: str) -> None:
 
 
 def _fitted(job: Job, purpose: str, estimator: Estimator, lists: ItemACCAMS, training: Observations) -> Model:
-    """Fit what is asked for."""
+    """Fit what is asked for: lists first, which take less time to find that they cannot be."""
+    if purpose != "ratings":
+        lists.fit(training)
     if purpose == "lists":
-        return lists.fit(training).model_
+        return lists.model_
     _fit(estimator, training, job.resume)
-    return estimator.model_ if purpose == "ratings" else estimator.model_.with_lists(lists.fit(training))
+    return estimator.model_ if purpose == "ratings" else estimator.model_.with_lists(lists)
 
 
 def _list_evaluation(model: Model, held_out: Observations | None) -> ListEvaluation | None:
@@ -144,6 +146,9 @@ def _list_evaluation(model: Model, held_out: Observations | None) -> ListEvaluat
     try:
         return None if held_out is None else model.evaluate_lists(held_out)
     except NothingToFindError:
+        return None
+    except InputError as error:  # the model is saved: that it cannot be measured is no reason to fail
+        show_warning(f"lists were not measured: {error}")
         return None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from accams.data.build import numbers
 from accams.data.columns import Columns, as_table, recognised
 from accams.data.ids import Index, example
 from accams.data.observations import Observations
-from accams.errors import InputError, warn
+from accams.errors import InputError, NoValuesError, warn
 
 MATRIX_HINT = "a matrix goes to fit without y"
 INT64 = np.iinfo(np.int64)
@@ -48,24 +48,33 @@ def observations_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = Non
     return Observations.from_dense(array, weights=sample_weight)
 
 
-def choices_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = None) -> Observations:
-    """Return observations from any input of `fit`; a table without a column of values holds likes.
+class Choices(NamedTuple):
+    """Who chose what; `valued` is False for a table without values, which holds likes."""
 
-    Repeated likes are counted.
-    """
+    observations: Observations
+    valued: bool = True
+
+
+def choices_of(X: Any, y: ArrayLike | None = None, sample_weight: Any = None) -> Choices:
+    """Return who chose what, from any input of `fit`; a table without a column of values holds likes."""
+    if isinstance(X, Choices):
+        return X
     if y is None and sample_weight is None and is_frame(X):
         table = as_table(X)
         if (
             recognised(table.columns)
             and Columns.choose(table.columns, None, None, None, need_value=False).value is None
         ):
-            return Observations.from_frame(table, zeros="observed", duplicates="sum")
-    return observations_of(X, y, sample_weight)
+            return Choices(Observations.from_frame(table, zeros="observed", duplicates="mean"), False)
+    return Choices(observations_of(X, y, sample_weight))
 
 
-def read_choices(path: str | Path, **reading: Any) -> Observations:
-    """Read observations from a file; a table without a column of values holds likes, of which repeated ones count."""
-    return Observations.from_file(path, **{**reading, "zeros": "observed"})
+def read_choices(path: str | Path, **reading: Any) -> Choices:
+    """Read who chose what from a file; a table without a column of values holds likes."""
+    try:
+        return Choices(Observations.from_file(path, **reading))
+    except NoValuesError:
+        return Choices(Observations.from_file(path, **{**reading, "zeros": "observed", "duplicates": "mean"}), False)
 
 
 def pairs_of(pairs: Any, names: Sequence[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.data.feedback import Feedback
-from accams.data.inputs import choices_of, pair_names
+from accams.data.inputs import Choices, choices_of, pair_names
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
@@ -92,7 +92,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         y : array-like, optional
             The value of each pair: a rating, a count, or a weight (`feedback`).
         sample_weight : array-like, optional
-            A factor of the weight of each value.
+            A factor of the weight of each value. Weights are scaled so that the largest is 1.
 
         Returns
         -------
@@ -100,8 +100,9 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         """
         seed = seed_of(self.random_state)
         self.check_params()
-        observations = choices_of(X, y, sample_weight)
-        feedback, choices = self._choices(observations)
+        given = choices_of(X, y, sample_weight)
+        observations = given.observations
+        feedback, choices = self._choices(given)
         size = observations.shape[1]
         masses = masses_of(choices, size)
         head = np.arange(size)
@@ -149,16 +150,18 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
             return stencils
         return extended(stencils, price, head, choices, item_map.levels, item_map.penalty, room)
 
-    def _choices(self, observations: Observations) -> tuple[Feedback, Interactions]:
-        """Return the rule that values follow, and the weight of each choice."""
+    def _choices(self, given: Choices) -> tuple[Feedback, Interactions]:
+        """Return the rule that values follow, and the weight of each choice, the largest of which is 1."""
+        observations = given.observations
         values = np.asarray(observations.values, np.float64)
-        feedback = Feedback.of(values, self.feedback, self.liked_from, self.seen_weight)
+        kind = self.feedback if given.valued else "likes"
+        feedback = Feedback.of(values, kind, self.liked_from, self.seen_weight)
         weights = feedback.weights(values)
         if observations.weights is not None:
             weights = weights * observations.weights
         if not weights.any():
             raise InputError("nobody chose anything: every weight is zero")
-        return feedback, Interactions(observations.row_starts, observations.cols, few(weights))
+        return feedback, Interactions(observations.row_starts, observations.cols, few(weights / weights.max()))
 
     def _check_memory(self, n_items: int) -> None:
         """Refuse a regression that would not fit into memory."""

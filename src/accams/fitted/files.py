@@ -130,6 +130,8 @@ def adopt_history(model: P, users: Index, items: Index, own: Interactions, path:
     if not model.predicts and not len(model.row_index):
         stencils = replace(model.stencils, shape=(len(users), model.shape[1]))
         model = replace(model, stencils=stencils, row_index=users)
+    if model.item_map is not None and own.weights is None:
+        warn(f"{path} does not say what users liked, since it was written without lists: all counts as liked")
     if (users, items) != model.indices:
         own = joined(own, users, items, *model.indices, path)
     return replace(model, interactions=own)

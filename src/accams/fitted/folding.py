@@ -156,6 +156,8 @@ def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: 
     """Return a new user or item."""
     Integer(1).check("n_draws", n_draws)
     Words("user", "item").check("new", new)
+    if new == "item":
+        model.need_values("folding in an item")
     thinned = model.thin(n_draws)
     ids, values = _history(history, y)
     if len(ids) == 0:

@@ -25,13 +25,14 @@ class NothingToFindError(InputError):
 def evaluated(model: Parts, X: Any, y: ArrayLike | None, history: Any, by: str) -> ListEvaluation:
     """Return how well lists find the held-out choices of users, given their history."""
     order = ranked_by(model, by)
-    held_out = choices_of(X, y)
+    choices = choices_of(X, y)
+    held_out = choices.observations
     asked = _asked(model, held_out.row_index.ids, history)
     columns = positions(model.col_index, held_out.col_index.ids)[held_out.cols]
     weights = np.asarray(held_out.values, np.float64)
     if model.item_map is not None:
-        weights = listing.weights_in(held_out, model)
-        columns = np.where(weights >= LIKED * weights.max(initial=0.0), columns, -1)
+        weights = listing.weights_in(choices, model)
+        columns = np.where((weights >= LIKED * weights.max(initial=0.0)) & (weights > 0.0), columns, -1)
     else:
         columns = np.where(weights >= np.mean(weights), columns, -1)
     rows = np.repeat(np.arange(len(held_out.row_index)), np.diff(held_out.row_starts))
@@ -43,7 +44,7 @@ def evaluated(model: Parts, X: Any, y: ArrayLike | None, history: Any, by: str) 
     own, wanted = before.take(able), wanted.take(able)
     popularity = _popularity(model)
     if order == "choice":
-        ranked = model.lists.best(Histories.of(own), LENGTH, Interactions(own.starts, own.columns))[0]
+        ranked = model.lists.best(Histories.of(own), LENGTH, Interactions(own.starts, own.columns)).items
         ranked = np.pad(ranked, ((0, 0), (0, LENGTH - ranked.shape[1])), constant_values=-1)
     else:
         ranked = _by_value(model, asked.rows[able], own)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.inputs import choices_of, is_frame, is_sparse, positions, values_of
+from accams.data.inputs import Choices, choices_of, ids_of_frame, is_frame, is_sparse, positions, values_of
 from accams.data.observations import Observations
 from accams.errors import InputError, warn
 from accams.fitted.parts import Parts
@@ -67,12 +68,13 @@ def guest_of(row: Guest) -> Asked:
     return Asked(np.array([row.name], object), own, np.array([-1]), row if model.predicts else None)
 
 
-def with_history(model: Parts, history: Any, users: Any) -> Asked:
+def with_history(model: Parts, history: Any, users: Any, unknown: str = "average") -> Asked:
     """Return those whose history is given: one guest, or all users (or `users`) of a table of observations."""
     assert model.item_map is not None
     feedback = model.item_map.feedback
-    if isinstance(history, Observations) or is_frame(history) or is_sparse(history):
-        return _of_table(model, history, users)
+    matrix = isinstance(history, np.ndarray) and history.ndim == 2
+    if isinstance(history, (Observations, Choices)) or is_frame(history) or is_sparse(history) or matrix:
+        return _of_table(model, history, users, unknown)
     if users is not None:
         raise InputError("give the users, or the history of somebody new as {item: value}, not both")
     items, values = _of_one(history)
@@ -86,24 +88,28 @@ def with_history(model: Parts, history: Any, users: Any) -> Asked:
     return Asked(np.array([GUEST], object), one, np.array([-1]))
 
 
-def _of_table(model: Parts, history: Any, users: Any) -> Asked:
+def _of_table(model: Parts, history: Any, users: Any, unknown: str) -> Asked:
     assert model.item_map is not None
-    given = choices_of(history)
+    choices = choices_of(history)
+    given, weights = choices.observations, weights_in(choices, model)
     names = given.row_index.ids
     columns = known_items(model, given.col_index.ids)[given.cols]
-    weights = weights_in(given, model)
     rows = np.repeat(np.arange(len(names)), np.diff(given.row_starts))
     all_of_them = Interactions.at(rows, columns, len(names), weights.astype(np.float32))
     if users is not None:
-        names = as_ids(users)
-        all_of_them = all_of_them.take(positions(given.row_index, names))
+        names = ids_of_frame(users, model.id_names[0]) if is_frame(users) else as_ids(users)
+        find = positions(given.row_index, names) if unknown == "average" else known(given.row_index, names, NOUNS[0])
+        all_of_them = all_of_them.take(find)
     return Asked(names, all_of_them, positions(model.row_index, names))
 
 
-def weights_in(given: Observations, model: Parts) -> Floats:
-    """Return the weight of each observation by the rule of the model."""
+def weights_in(choices: Choices, model: Parts) -> Floats:
+    """Return the weight of each choice by the rule of the model; one without a value is a like."""
     assert model.item_map is not None
-    weights = model.item_map.feedback.weights(np.asarray(given.values, np.float64))
+    given = choices.observations
+    weights = np.ones(given.nnz)
+    if choices.valued:
+        weights = model.item_map.feedback.weights(np.asarray(given.values, np.float64))
     return weights if given.weights is None else weights * given.weights
 
 
@@ -118,11 +124,21 @@ def known_items(model: Parts, items: NDArray[Any]) -> Positions:
     return found
 
 
+def has_values(history: Any) -> bool:
+    """Return whether this is the history of one person, with values: {item: value}, or pairs (item, value)."""
+    pairs = isinstance(history, (list, tuple)) and all(isinstance(x, tuple) and len(x) == 2 for x in history)
+    return (isinstance(history, Mapping) or pairs) and len(history) > 0
+
+
 def _of_one(history: Any) -> tuple[NDArray[Any], Floats | None]:
     """Return items and values of one history; without values, all are likes."""
+    if isinstance(history, Path):
+        raise InputError(f"history takes data, not a path: read it first, Observations.from_file({str(history)!r})")
+    if hasattr(history, "items") and hasattr(history, "index") and not isinstance(history, (Mapping, list, tuple)):
+        history = dict(history.items())  # a Series of values by item
     if isinstance(history, Mapping):
         return as_ids(list(history)), values_of(list(history.values()), "history", len(history))
-    if isinstance(history, (list, tuple)) and history and all(isinstance(x, tuple) and len(x) == 2 for x in history):
+    if has_values(history):
         return as_ids([x[0] for x in history]), values_of([x[1] for x in history], "history", len(history))
     return as_ids(history), None
 
@@ -141,10 +157,10 @@ def lists(
             left_out = joined(left_out, more.take(places))
     among = None if candidates is None else np.unique(known(model.col_index, as_ids(candidates), NOUNS[1]))
     histories = Histories.of(own)
-    best, scores = model.lists.best(histories, n, left_out, among)
-    which, ranks, j = chosen(best)
-    rules = np.where(histories.are_empty[which], POPULAR, "").astype(object)
-    found = scores[which, ranks - 1]
+    best = model.lists.best(histories, n, left_out, among)
+    which, ranks, j = chosen(best.items)
+    rules = np.where(best.by_popularity[which], POPULAR, "").astype(object)
+    found = best.scores[which, ranks - 1]
     mean, std = _predicted(model, asked, which, j, return_std)
     return recommendations(asked.names[which], model.col_index.ids[j], ranks, found, std, rules, mean)
 
@@ -155,9 +171,11 @@ def _predicted(
     """Return predicted values and their deviations, where the model knows those who ask."""
     if return_std:
         model.need_spread("return_std")
-    if not model.predicts or (asked.guest is None and (asked.rows < 0).any()):
+    if not model.predicts or (asked.guest is None and (asked.rows < 0).all()):
         return None, None
     mean, variance = model.moments(asked.rows[which], j) if asked.guest is None else asked.guest.moments(j)
+    if asked.guest is None:  # of those whom it does not know there is nothing to say
+        mean, variance = (np.where(asked.rows[which] < 0, np.nan, x) for x in (mean, variance))
     return model.clipped(mean), np.sqrt(variance) if return_std else None
 
 
@@ -166,9 +184,9 @@ def reasons(model: Parts, asked: Asked, item: Any) -> ListExplanation:
     assert model.item_map is not None
     j = known(model.col_index, as_ids([item]), NOUNS[1])
     histories, names = Histories.of(asked.chosen), (asked.names[0], item)
-    _, scores = model.lists.best(histories, 1, Interactions(np.zeros(2, np.int64), np.zeros(0, np.int64)), j)
-    score = float(scores[0, 0])
-    if histories.are_empty[0]:
+    best = model.lists.best(histories, 1, Interactions(np.zeros(2, np.int64), np.zeros(0, np.int64)), j)
+    score = float(best.scores[0, 0])
+    if best.by_popularity[0]:
         return because(names, score, [], score)
     values = histories.weights * model.item_map.entries(histories.items, np.broadcast_to(j, histories.items.shape))
     ids = model.col_index.ids[histories.items].tolist()

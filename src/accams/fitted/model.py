@@ -131,7 +131,7 @@ class Model(FormerNames, RecommendingParts):
         Model
         """
         other = getattr(lists, "model_", lists)
-        if other.item_map is None or other.interactions is None:
+        if not isinstance(other, Model) or other.item_map is None or other.interactions is None:
             raise InputError("with_lists takes a fitted ItemACCAMS, with the history of its users")
         if other.indices != self.indices:
             raise InputError("with_lists takes lists of the same users and items: fit both to the same data")

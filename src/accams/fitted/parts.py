@@ -209,6 +209,7 @@ class Parts:
     @cached_property
     def transposed(self) -> Self:
         """The same model with items for users; interactions and row noise are left behind."""
+        self.need_values("a transposed model")
         posterior = self.posterior
         if posterior is not None:
             draws = [Draw.of(d.chain, d.sweep, d.stencils(*self.unseen).transposed()) for d in posterior.draws]

@@ -97,9 +97,9 @@ class RecommendingParts(PredictingParts):
         if history is None:
             names = ids_of_frame(user, self.id_names[0]) if is_frame(user) else as_ids(user)
             return listing.known_users(self, names, unknown)
-        if self.predicts and isinstance(history, Mapping) and user is None and len(history):
+        if self.predicts and user is None and listing.has_values(history):
             return listing.guest_of(self.fold_in(history))
-        return listing.with_history(self, history, user)
+        return listing.with_history(self, history, user, unknown)
 
     def evaluate_lists(
         self, X: Any, y: ArrayLike | None = None, *, history: Any = None, by: str = "auto"

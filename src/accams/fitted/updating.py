@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.data.ids import Index
 from accams.data.inputs import choices_of, observations_of
+from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.fit.keys import seed_of
 from accams.fitted.distilling import activity
@@ -48,8 +49,7 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
     observations = observations_of(X, y)
     if observations.weights is not None:
         raise InputError("update does not take weights: pass the observations without them")
-    if observations.row_index.is_positional and not all(index.is_positional for index in model.indices):
-        raise InputError("update needs the ids of users and items: pass a table, or pairs and values")
+    _check_ids(model, observations)
     filled = np.flatnonzero(np.diff(observations.row_starts) > 0)
     columns = known(model.col_index, observations.col_index.ids, "item")
     check_values(model, observations.values)
@@ -74,6 +74,7 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
     seen, active = model.interactions, model.activity
     new = Interactions(begins, parts[1])
     if model.item_map is not None:
+        seen = seen or _no_history(model)
         new = replace(new, weights=model.item_map.feedback.weights(observations.values).astype(np.float32))
     if active is not None:
         active = places.put(active[0], activity(np.diff(observations.row_starts)[filled])), active[1]
@@ -89,18 +90,29 @@ def updated(model: P, X: Any, y: ArrayLike | None, random_state: Any) -> P:
     )
 
 
+def _check_ids(model: Parts, observations: Observations) -> None:
+    """Refuse positions where the model has ids."""
+    if observations.row_index.is_positional and not all(index.is_positional for index in model.indices):
+        raise InputError("update needs the ids of users and items: pass a table, or pairs and values")
+
+
+def _no_history(model: Parts) -> Interactions:
+    """Return the interactions of users of whom none are known."""
+    none = np.zeros(0, np.int64)
+    return Interactions(np.zeros(len(model.row_index) + 1, np.int64), none, none.astype(np.float32))
+
+
 def _with_histories(model: P, X: Any, y: ArrayLike | None) -> P:
     """Return a model of lists that knows the histories of more users: there is nothing to fit."""
-    given = choices_of(X, y)
+    choices = choices_of(X, y)
+    given = choices.observations
+    _check_ids(model, given)
     filled = np.flatnonzero(np.diff(given.row_starts) > 0)
     index, places = _with_rows(model.row_index, given.row_index.ids[filled])
     columns = known_items(model, given.col_index.ids)[given.cols]
     rows = np.repeat(np.arange(len(filled)), np.diff(given.row_starts)[filled])
-    new = Interactions.at(rows, columns, len(filled), weights_in(given, model).astype(np.float32))
-    none = np.zeros(0, np.int64)
-    old = model.interactions or Interactions(
-        np.zeros(len(model.row_index) + 1, np.int64), none, none.astype(np.float32)
-    )
+    new = Interactions.at(rows, columns, len(filled), weights_in(choices, model).astype(np.float32))
+    old = model.interactions or _no_history(model)
     return replace(
         model,
         stencils=replace(model.stencils, shape=(places.size, model.shape[1])),

@@ -83,12 +83,12 @@ def keep_best(total, left_out, user, best, scores):
 @kernel
 def best_lists(
     lo, hi, starts, items, weights, place_of, diagonal, popular, row_codes, flat, begins, widths, places, pair_widths,
-    codes, widest, left_starts, left_items, best, scores,
+    codes, widest, left_starts, left_items, best, scores, by_popularity,
 ):  # fmt: skip
     """Write the best items of histories [lo, hi): their places among those that are scored, or -1, and their scores.
 
     `weights` are divided by the scales of the map. The diagonal is taken off the scores of items in the history. A
-    history without weights is ranked by popularity.
+    history of which the map has nothing to say is ranked by popularity, and marked so.
     """
     total = np.empty(popular.size)
     table = np.zeros((places.shape[1], widest))
@@ -96,11 +96,12 @@ def best_lists(
     left_out = np.full(popular.size, -1, np.int64)  # the last user who leaves out each item: no clearing between users
     for u in range(lo, hi):
         own, own_weights = items[starts[u] : starts[u + 1]], weights[starts[u] : starts[u + 1]]
-        known = False
-        for p in range(own.size):
-            known = known or own_weights[p] != 0.0
-        if known:
-            history_profile(own, own_weights, row_codes, flat, begins, widths, histogram, profile)
+        history_profile(own, own_weights, row_codes, flat, begins, widths, histogram, profile)
+        by_popularity[u] = True
+        for p in range(widths.sum()):
+            if profile[p] != 0.0:
+                by_popularity[u] = False
+        if not by_popularity[u]:
             total[:] = 0.0
             add_scores(profile, places, pair_widths, codes, table, total)
             for p in range(own.size):

@@ -69,7 +69,11 @@ class Interactions:
         source[rows] = old + np.arange(len(rows))
         starts = np.concatenate([self.starts, new.starts[1:] - new.starts[0] + self.starts[-1]])
         columns = np.concatenate([self.columns, new.columns.astype(self.columns.dtype)])
-        weights = None if self.weights is None or new.weights is None else np.concatenate([self.weights, new.weights])
+        weights = None
+        if self.weights is not None or new.weights is not None:
+            weights = np.concatenate(
+                [np.ones(len(x), np.float32) if x.weights is None else x.weights for x in (self, new)]
+            )
         return Interactions(starts, columns, weights).take(source)
 
     def without(self, row: int) -> "Interactions":
@@ -78,10 +82,10 @@ class Interactions:
 
     def _where(self, rows: Positions) -> tuple[Positions, Positions]:
         """Return the starts of some rows alone, and the places of their cells."""
-        counts = np.where(rows < 0, 0, np.diff(self.starts)[rows])
+        counts = np.append(np.diff(self.starts), 0)[rows]  # -1 wraps around to a row without any
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         inner = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
-        return starts, np.repeat(self.starts[:-1][rows], counts) + inner
+        return starts, np.repeat(self.starts[rows], counts) + inner
 
     def ordered(self) -> "Interactions":
         """Return the same with the columns of each row in ascending order."""

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 FINE, COARSE = 8, 2  # steps of a factor of two: of how often an item was chosen, and of its scale
 GROUP, MOST_GROUPS = 250, 8  # items in a group whose labels are coded alike, at least, and groups
-MOST_LEVEL = 512  # of how often an item was chosen, in fine steps: more than any count
+NOBODY, MOST_LEVEL = -512, 512  # levels of an item that nobody chose, and of one chosen more often than any
 MOST_USERS = 1 << 48
 SUM = "sum."  # before the names of tensors of the stencil sum
 
@@ -39,7 +39,7 @@ class ItemMap:
     dense : array (n, n) or None
         The map itself, in place of a stencil sum.
     levels : array of int
-        How often each item was chosen, as logarithms in steps of 2^(1/8); -1 for an item that nobody chose.
+        How often each item was chosen, as logarithms in steps of 2^(1/8); -512 for an item that nobody chose.
     penalty : float
         Ridge penalty lambda of the regression that the map solves.
     n_users : int
@@ -68,7 +68,7 @@ class ItemMap:
     @property
     def popularity(self) -> Floats:
         """About the share of users who chose each item."""
-        return np.where(self.levels < 0, 0.0, 2.0 ** (self.levels / FINE)) / max(self.n_users, 1)
+        return masses_at(self.levels) / max(self.n_users, 1)
 
     @property
     def scales(self) -> Floats:
@@ -78,7 +78,7 @@ class ItemMap:
     @property
     def chosen(self) -> Positions:
         """Items that somebody chose."""
-        return np.flatnonzero(self.levels >= 0)
+        return np.flatnonzero(self.levels > NOBODY)
 
     def __str__(self) -> str:
         return "an item map" if self.stencils is None else f"an item map of {len(self.stencils)} stencils"
@@ -101,14 +101,19 @@ class ItemMap:
 
 
 def levels_of(masses: Floats) -> Positions:
-    """Return how often items were chosen, rounded as `ItemMap.levels` holds it; less than once counts as once."""
-    return np.where(masses > 0.0, np.rint(FINE * np.log2(np.maximum(masses, 1.0))), -1).astype(np.int64)
+    """Return how often items were chosen, rounded as `ItemMap.levels` holds it."""
+    logs = np.rint(FINE * np.log2(np.where(masses > 0.0, masses, 1.0)))
+    return np.where(masses > 0.0, np.clip(logs, NOBODY + 1, MOST_LEVEL), NOBODY).astype(np.int64)
+
+
+def masses_at(levels: Positions) -> Floats:
+    """Undo `levels_of`, up to rounding."""
+    return np.where(levels > NOBODY, 2.0 ** (levels / FINE), 0.0)
 
 
 def scales_of(levels: Positions, penalty: float) -> Floats:
     """Return the scales of lines: roots of masses plus penalty, in half octaves."""
-    masses = np.where(levels < 0, 0.0, 2.0 ** (levels / FINE))
-    return np.exp2(np.rint(COARSE * 0.5 * np.log2(masses + penalty)) / COARSE)
+    return np.exp2(np.rint(COARSE * 0.5 * np.log2(masses_at(levels) + penalty)) / COARSE)
 
 
 def groups_of(levels: Positions) -> list[Positions]:
@@ -148,12 +153,15 @@ def pack(item_map: ItemMap, coding: str, templates: str | float) -> tuple[dict[s
 def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> ItemMap:
     """Undo `pack`; raise ValueError for what cannot be a map."""
     levels = decode_ints(tensors["levels"], size)
-    if len(levels) and not -1 <= int(levels.min()) <= int(levels.max()) <= MOST_LEVEL:
+    if len(levels) and not NOBODY <= int(levels.min()) <= int(levels.max()) <= MOST_LEVEL:
         raise ValueError("it cannot be how often items were chosen")
     stencils, dense = None, tensors.get("dense")
     if fields["sum"] is not None:
         inner = {name.removeprefix(SUM): x for name, x in tensors.items() if name.startswith(SUM)}
         stencils = unpack_sum(fields["sum"], inner, (size, size), groups_of(levels))
+        effects = stencils.row_effects is not None or stencils.col_effects is not None
+        if stencils.offset or effects or len(stencils.unseen_rows) or len(stencils.unseen_cols):
+            raise ValueError("its map is no plain sum of stencils")
     if (dense is None) == (stencils is None):
         raise ValueError("it has no item map, or two")
     if dense is not None and (dense.shape != (size, size) or dense.dtype != np.float32):

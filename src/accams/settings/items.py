@@ -21,7 +21,7 @@ class ItemSettings(Settings):
         flag="-",
     )
     penalty: float | str = setting(
-        Either(AUTO, Number(0.0, open_low=True)),
+        Either(AUTO, Number(0.0, 1e30, open_low=True)),
         "Ridge penalty of the item-item regression. 'auto' chooses the one whose lists find most of what held-out "
         "users have chosen.",
         default="auto",
@@ -36,7 +36,7 @@ class ItemSettings(Settings):
         default="auto",
     )
     liked_from: float | str = setting(
-        Either(AUTO, Number(-1e30)),
+        Either(AUTO, Number(-1e30, 1e30)),
         "The lowest rating that is a like. 'auto' is the mean rating, or the start of the upper quarter of the scale "
         "where the mean lies above it.",
         default="auto",

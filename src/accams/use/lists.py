@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accams.model.codes import THREADS, Codes
 from accams.model.interactions import Interactions
@@ -28,12 +29,6 @@ class Histories:
         inside = chosen.ordered()
         weights = np.ones(len(inside)) if inside.weights is None else inside.weights.astype(np.float64)
         return cls(inside.starts.astype(np.int64), inside.columns.astype(np.int64), weights)
-
-    @property
-    def are_empty(self) -> np.ndarray:
-        """Whether each has no item with a weight."""
-        totals = np.concatenate([[0], np.cumsum(self.weights != 0.0)])
-        return np.asarray(totals[self.starts[1:]] == totals[self.starts[:-1]])
 
     def cut(self, lo: int, hi: int) -> "Histories":
         """Return users lo .. hi alone."""
@@ -82,23 +77,22 @@ class Lists:
         layout = None if self.item_map.stencils is None else Catalogue.of(self.sums, items)
         return Candidates(items, place_of, self._popularity[items], layout)
 
-    def best(
-        self, histories: Histories, n: int, left_out: Interactions, among: Positions | None = None
-    ) -> tuple[Positions, Floats]:
-        """Return the best `n` items (or all, if there are fewer) for each history, padded with -1, and their scores.
+    def best(self, histories: Histories, n: int, left_out: Interactions, among: Positions | None = None) -> "Best":
+        """Return the best `n` items (or all, if there are fewer) for each history.
 
-        Items of `left_out` are not in the lists. A history without weights gets the most popular ones.
+        Items of `left_out` are not in the lists. A history of which the map has nothing to say gets the most popular
+        ones.
         """
         items = self._every_item if among is None else self._candidates(among)
         number, n = len(histories.starts) - 1, min(n, len(items.items))
-        best, scores = np.full((number, n), -1, np.int64), np.zeros((number, n))
+        found = Best(np.full((number, n), -1, np.int64), np.zeros((number, n)), np.zeros(number, np.bool_))
         if n:
             find = self._best_dense if items.layout is None else self._best_by_stencils
-            find(histories, left_out, items, best, scores)
-        return np.where(best >= 0, items.items[best] if n else -1, -1), scores
+            find(histories, left_out, items, found)
+        return found._replace(items=np.where(found.items >= 0, items.items[found.items] if n else -1, -1))
 
     def _best_by_stencils(
-        self, histories: Histories, left_out: Interactions, items: "Candidates", best: Positions, scores: Floats
+        self, histories: Histories, left_out: Interactions, items: "Candidates", found: "Best"
     ) -> None:
         from accams.kernels.lists import best_lists
 
@@ -108,28 +102,35 @@ class Lists:
         given = histories.starts, histories.items, weights, items.place_of, self._diagonal, items.popularity
         tables = codes.rows, codes.flat, codes.starts, codes.widths, layout.places, layout.widths, layout.codes
         left = left_out.starts.astype(np.int64, copy=False), left_out.columns.astype(np.int64, copy=False)
-        ranges = THREADS.split_evenly(len(best), layout.codes.size + 1)
-        THREADS.run(best_lists, ranges, *given, *tables, layout.widest, *left, best, scores)
+        ranges = THREADS.split_evenly(len(found.items), layout.codes.size + 1)
+        THREADS.run(best_lists, ranges, *given, *tables, layout.widest, *left, *found)
 
-    def _best_dense(
-        self, histories: Histories, left_out: Interactions, items: "Candidates", best: Positions, scores: Floats
-    ) -> None:
+    def _best_dense(self, histories: Histories, left_out: Interactions, items: "Candidates", found: "Best") -> None:
         from scipy import sparse
 
-        step = max(1, CELLS // max(self.item_map.size, 1))
+        step, (best, scores, by_popularity) = max(1, CELLS // max(self.item_map.size, 1)), found
         for lo in range(0, len(best), step):
-            some, left = histories.cut(lo, lo + min(step, len(best) - lo)), left_out
+            some = histories.cut(lo, min(lo + step, len(best)))
             users = len(some.starts) - 1
             shape = users, self.item_map.size
             x = sparse.csr_array((some.weights, some.items, some.starts), shape=shape)
             total = np.zeros(shape) if self.item_map.dense is None else np.asarray(x @ self.item_map.dense)
-            total = np.where(some.are_empty[:, None], items.popularity, total[:, items.items])
-            starts, columns = left.of(np.arange(lo, lo + users))
+            by_popularity[lo : lo + users] = ~np.any(total != 0.0, axis=1)
+            total = np.where(by_popularity[lo : lo + users, None], items.popularity, total[:, items.items])
+            starts, columns = left_out.of(np.arange(lo, lo + users))
             places, rows = items.place_of[columns], np.repeat(np.arange(users), np.diff(starts))
             total[rows[places >= 0], places[places >= 0]] = -np.inf
             order = np.argsort(-total, axis=1, kind="stable")[:, : best.shape[1]]  # of ties the earlier, as above
-            found = np.take_along_axis(total, order, 1)
-            best[lo : lo + users], scores[lo : lo + users] = np.where(found > -np.inf, order, -1), found
+            largest = np.take_along_axis(total, order, 1)
+            best[lo : lo + users], scores[lo : lo + users] = np.where(largest > -np.inf, order, -1), largest
+
+
+class Best(NamedTuple):
+    """Lists: items and their scores, padded with -1, and whether each list is by popularity."""
+
+    items: Positions
+    scores: Floats
+    by_popularity: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
