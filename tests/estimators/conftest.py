@@ -1,6 +1,12 @@
 """Assertions in the shared test class are explained like those in test files; calibrations can be made short."""
 
+from __future__ import annotations
+
 import pytest
+from item_choices import PENALTY, positional, table
+
+import accams
+from accams import BayesianACCAMS, ItemACCAMS
 
 pytest.register_assert_rewrite("shared", "shared_inputs", "shared_use", "shared_reading", "bayes_models")
 
@@ -9,6 +15,27 @@ pytest.register_assert_rewrite("shared", "shared_inputs", "shared_use", "shared_
 def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few sweeps instead of many: enough where it does not matter what is found."""
     monkeypatch.setattr("accams.fit.bayesian.stage_sweeps", lambda _: (6, 4))
+
+
+@pytest.fixture(scope="session")
+def dense() -> ItemACCAMS:
+    return ItemACCAMS(None, penalty=PENALTY).fit(positional())
+
+
+@pytest.fixture(scope="session")
+def small() -> ItemACCAMS:
+    return ItemACCAMS(3000, penalty=PENALTY).fit(positional())
+
+
+@pytest.fixture(scope="session")
+def named() -> ItemACCAMS:
+    return ItemACCAMS(3000, penalty=PENALTY).fit(table())
+
+
+@pytest.fixture(scope="session")
+def both(named) -> accams.Model:
+    values = BayesianACCAMS(4, (4, 3), noise="sampled", n_chains=2, n_sweeps=6).fit(table())
+    return values.model_.with_lists(named)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -76,7 +76,7 @@ def recommend_items(
         table.add_row(*first, *(cells[name] for name, is_shown in shown.items() if is_shown))
     out.print(table)
     for who in dict.fromkeys(line["user"] for line in lines if line["rule"] == POPULAR):
-        out.print(f"{who} has no history: these are popular items", highlight=False, markup=False)
+        out.print(f"{who} has no history that says more: these are popular items", highlight=False, markup=False)
 
 
 def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool) -> None:
@@ -129,7 +129,7 @@ def _show_reasons(why: ListExplanation, names: dict[Any, str], as_json: bool) ->
     if left:
         table.add_row(f"{sum(value for _, value in left):+.3f}", f"{len(left)} more items of the history")
     if not why.terms:
-        table.add_row(f"{why.popularity:+.3f}", "its popularity: there is no history")
+        table.add_row(f"{why.popularity:+.3f}", "its popularity: there is no history that speaks for it")
     out.print(table)
 
 

@@ -1,10 +1,9 @@
 """Why an item is in a list: one term for each item of the history."""
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any, NamedTuple
 
-SHOWN = 8  # reasons of a printed explanation
+from accams.use.terms import SHOWN, SumOfTerms
 
 
 class Reason(NamedTuple):
@@ -15,7 +14,7 @@ class Reason(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class ListExplanation:
+class ListExplanation(SumOfTerms[Reason]):
     """The score of an item in a list, as a sum over the history.
 
     Attributes
@@ -39,6 +38,8 @@ class ListExplanation:
     popularity: float = 0.0
     rounding: float = 0.0
 
+    word = "because of"
+
     def total(self) -> float:
         """Return the sum of all parts: the score, to the last bit."""
         total = self.popularity
@@ -46,22 +47,12 @@ class ListExplanation:
             total += reason.value
         return total + self.rounding
 
-    def largest(self, n: int = SHOWN) -> list[Reason]:
-        """Return the `n` largest reasons, in order of magnitude."""
-        return sorted(self.terms, key=lambda reason: -abs(reason.value))[:n]
-
-    def __repr__(self) -> str:
-        lines = [f"{self.score:.3f} for ({self.user!r}, {self.item!r}) because of"]
-        return "\n".join([*lines, *(f"  {value:+.3f}  {text}" for value, text in self._lines())])
-
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<tr><td>{value:+.3f}</td><td>{escape(text)}</td></tr>" for value, text in self._lines())
-        head = escape(f"{self.score:.3f} for ({self.user!r}, {self.item!r})")
-        return f"<table><caption>{head}</caption><tbody>{lines}</tbody></table>"
+    def _what(self) -> str:
+        return f"{self.score:.3f} for ({self.user!r}, {self.item!r})"
 
     def _lines(self) -> list[tuple[float, str]]:
         if not self.terms:
-            return [(self.popularity, "its popularity: there is no history")]
+            return [(self.popularity, "its popularity: there is no history that speaks for it")]
         shown, left = self.largest(), self.largest(len(self.terms))[SHOWN:]
         rest = [(sum(reason.value for reason in left), f"{len(left)} more items of the history")] if left else []
         return [*((reason.value, str(reason.item)) for reason in shown), *rest]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 from accams.data.ids import Index
 from accams.model.codes import Codes
 from accams.use.scoring import Floats
+from accams.use.terms import SHOWN, SumOfTerms
 
 MEMBERS = 5  # of a block that are named
-SHOWN = 8  # terms of a printed explanation
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Term:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class Explanation(SumOfTerms[Term]):
     """A prediction as a sum.
 
     Attributes
@@ -84,6 +83,8 @@ class Explanation:
     clipping: float = 0.0
     rounding: float = 0.0
 
+    word = "is"
+
     def total(self) -> float:
         """Return the sum of all parts: the prediction, to the last bit."""
         total = self.offset
@@ -91,20 +92,8 @@ class Explanation:
             total += term.value
         return total + self.effects + self.remainder + self.clipping + self.rounding
 
-    def largest(self, n: int = SHOWN) -> list[Term]:
-        """Return the `n` largest terms, in order of magnitude."""
-        return sorted(self.terms, key=lambda term: -abs(term.value))[:n]
-
-    def __repr__(self) -> str:
-        lines = [f"{self.prediction:.3f} for ({self.user!r}, {self.item!r}) is"]
-        for value, text in self._lines():
-            lines.append(f"  {value:+.3f}  " + text.replace("\n", f"\n{'':10}"))
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<tr><td>{value:+.3f}</td><td>{escape(text)}</td></tr>" for value, text in self._lines())
-        head = escape(f"{self.prediction:.3f} for ({self.user!r}, {self.item!r})")
-        return f"<table><caption>{head}</caption><tbody>{lines}</tbody></table>"
+    def _what(self) -> str:
+        return f"{self.prediction:.3f} for ({self.user!r}, {self.item!r})"
 
     def _lines(self) -> list[tuple[float, str]]:
         terms, left = self.largest(), [term.value for term in self.largest(len(self.terms))[SHOWN:]]
