@@ -4,8 +4,8 @@
 chosen on a validation task that sees nothing of the test (`lists/search.py`). So is the input of every method: likes
 only, or *weighted*, where a film that was rated lower counts 0.3. `ItemACCAMS` is given the ratings of the training
 data and chooses for itself: that is part of its seconds, whereas a rival's are those of one fit with its setting. It
-does not know of time, so that it is also shown with the input and the penalty that validation chose for EASE.
-A ± is the standard error of the difference over the test users. Rivals need `pip install implicit`.
+does not know of time, so that by the temporal protocol it is also shown *set*, with what validation chose for EASE with
+dropout. A ± is the standard error of the difference over the test users. Rivals need `pip install implicit`.
 
 Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--sizes N ...] [--quick] [--slow] [--out FILE]
 """
@@ -26,7 +26,7 @@ from accams.data import datasets
 from common import machine, table, use_local_data
 from lists import ours
 from lists.protocols import Protocol, protocols
-from lists.rivals import EASE, RIVALS, Method, compressed_ease
+from lists.rivals import DROPOUT, EASE, RIVALS, Method, compressed_ease
 from lists.search import as_text, choose, edges
 from paper.pages import write_csv
 
@@ -36,17 +36,18 @@ MEASURES = ("recall@10", "recall@20", "NDCG@10", "NDCG@100", "coverage", "long t
 Row = dict[str, Any]
 
 
-def methods(done: list[Row], given: argparse.Namespace) -> Iterator[Method]:
-    """Yield rivals, then ours; rows of the rivals are done by then, and EASE's gives a size and a setting."""
+def methods(protocol: str, done: list[Row], given: argparse.Namespace) -> Iterator[Method]:
+    """Yield rivals, then ours; rows of the rivals are done by then, and one of them gives a setting."""
     with_implicit = importlib.util.find_spec("implicit") is not None
     if not with_implicit:
         say("implicit is not installed: its methods are left out")
     yield from (method for method in RIVALS if with_implicit or "implicit" not in method.name)
-    ease = next(row for row in done if row["method"] == EASE.name)
-    sizes = given.sizes or sorted({*ours.SIZES, int(ours.SHARE * ease["bytes"])})[: 1 if given.quick else None]
-    yield from (compressed_ease(ease["chosen"], size) for size in sizes)
+    chosen = next(row["chosen"] for row in done if row["method"] == DROPOUT.name)
+    sizes = given.sizes or ours.SIZES[: 1 if given.quick else None]
+    yield from (compressed_ease(chosen, size) for size in sizes)
     yield from (ours.sized(size) for size in sizes)
-    yield from (ours.set_as(ease["chosen"], size) for size in sizes)
+    if protocol == "temporal":
+        yield from (ours.set_as(chosen, size) for size in sizes)
     if given.slow:
         yield from ours.of_users_and_items(given.quick)
 
@@ -55,7 +56,7 @@ def results(protocol: Protocol, given: argparse.Namespace) -> list[Row]:
     """Return a row for each method, with its measures on the test."""
     rows: list[Row] = []
     test = protocol.test
-    for method in methods(rows, given):
+    for method in methods(protocol.name, rows, given):
         setting = choose(method, protocol.validation, given.quick, say)
         began = perf_counter()
         fitted = method.fit(test.ratings, **setting)
@@ -101,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="1m", choices=["100k", "1m"])
     parser.add_argument("--protocol", nargs="*", choices=PROTOCOLS, default=PROTOCOLS)
-    parser.add_argument("--sizes", nargs="*", type=int, help="bytes of ours; 100,000, 400,000 and 1 %% of EASE's")
+    parser.add_argument("--sizes", nargs="*", type=int, help="bytes of ours; by default 100,000 and 400,000")
     parser.add_argument("--quick", action="store_true", help="choose among inputs only, one size, short fits")
     parser.add_argument("--slow", action="store_true", help="ACCAMS and BayesianACCAMS too, which take minutes")
     parser.add_argument("--out", type=Path, help="CSV of all rows")

@@ -15,13 +15,12 @@ from lists.protocols import INPUTS, LENGTH, Lists, weigh
 from lists.rivals import Fitted, Matrix, Method, Users
 
 SIZES = (100_000, 400_000)
-SHARE = 0.01  # of EASE's bytes is a further size
 
 
-def item_accams(ratings: Matrix, max_bytes: int, input: str = "weighted", penalty: float | str = "auto") -> Fitted:
-    """Fit `ItemACCAMS`: by default it chooses weights and penalty itself."""
-    how: dict[str, Any] = {"penalty": penalty} | ({"seen_weight": 0.0} if input == "likes" else {})
-    model: Any = ItemACCAMS(max_bytes, verbose=False, **how).fit(Observations.from_sparse(ratings))
+def item_accams(ratings: Matrix, max_bytes: int, input: str = "weighted", **how: Any) -> Fitted:
+    """Fit `ItemACCAMS`: by default it chooses penalty and dropout itself."""
+    given = {"seen_weight": INPUTS[input], **how}
+    model: Any = ItemACCAMS(max_bytes, verbose=False, **given).fit(Observations.from_sparse(ratings))
 
     def lists(history: Matrix, _: Users) -> Lists:
         found = model.recommend(history=Observations.from_sparse(history), n=LENGTH)
@@ -89,10 +88,9 @@ def sized(max_bytes: int) -> Method:
     return Method(f"ItemACCAMS, {max_bytes:,} bytes", item_accams, {"max_bytes": max_bytes})
 
 
-def set_as(ease: dict[str, Any], max_bytes: int) -> Method:
-    """Return `ItemACCAMS` of this size with the input and the penalty that validation chose for EASE."""
-    start = {"max_bytes": max_bytes, "input": ease["input"], "penalty": float(ease["penalty"])}
-    return Method(f"ItemACCAMS, {max_bytes:,} bytes, set as EASE", item_accams, start)
+def set_as(setting: dict[str, Any], max_bytes: int) -> Method:
+    """Return `ItemACCAMS` of this size with what validation chose for EASE with dropout."""
+    return Method(f"ItemACCAMS, {max_bytes:,} bytes, set", item_accams, {"max_bytes": max_bytes, **setting})
 
 
 def of_users_and_items(quick: bool) -> tuple[Method, ...]:

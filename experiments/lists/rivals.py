@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from accams.fit.regression import leading, solved
+from accams.fit.regression import dropped, leading, solved
 from lists.protocols import INPUTS, Lists, best, weigh
 from rivals.quantise import encode
 
@@ -51,14 +51,14 @@ def popularity(ratings: Matrix, input: str) -> Fitted:
     return Fitted(lambda history, _: best(history, lambda who: np.tile(counts, (len(who), 1))), 4 * len(counts))
 
 
-def ease(ratings: Matrix, input: str, penalty: float) -> Fitted:
-    """Regress each item on all others, in closed form (Steck, WWW 2019)."""
-    return by_map(solved(gram(ratings, input), penalty), input)
+def ease(ratings: Matrix, input: str, penalty: float, dropout: float = 0.0) -> Fitted:
+    """Regress each item on all others, in closed form (Steck, WWW 2019), with dropout (Steck, NeurIPS 2020)."""
+    return by_map(solved(dropped(gram(ratings, input), dropout), penalty), input)
 
 
-def low_rank(ratings: Matrix, input: str, penalty: float, bits: int, size: int) -> Fitted:
+def low_rank(ratings: Matrix, input: str, penalty: float, dropout: float, bits: int, size: int) -> Fitted:
     """Compress EASE to `size` bytes: the best map of low rank in its metric, quantised, with a 16-bit scale a row."""
-    products = gram(ratings, input)
+    products = dropped(gram(ratings, input), dropout)
     rank = (size // (2 * len(products)) - 2) * 8 // bits  # a vector takes whole bytes and its scale
     found = leading(products, penalty, solved(products, penalty), rank, np.random.default_rng(0))
     balance = np.sqrt(np.linalg.norm(found.rows, axis=0) + 1e-30)  # equal lengths on both sides lose least in rounding
@@ -117,9 +117,20 @@ EASE = Method(
     {"input": "weighted", "penalty": 400.0},
     {"input": tuple(INPUTS), "penalty": (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0, 3200.0, 6400.0, 12800.0)},
 )
+DROPOUT = Method(
+    "EASE with dropout",
+    ease,
+    {"input": "weighted", "penalty": 200.0, "dropout": 0.5},
+    {
+        "input": tuple(INPUTS),
+        "dropout": (0.0, 0.5, 0.75, 0.875, 0.9375, 0.96875, 0.984375),
+        "penalty": tuple(3.125 * 2.0**step for step in range(10)),
+    },
+)
 RIVALS = (
     Method("popularity", popularity, {"input": "likes"}, {"input": tuple(INPUTS)}),
     EASE,
+    DROPOUT,
     Method(
         "RP3beta",
         rp3beta,
@@ -154,7 +165,7 @@ RIVALS = (
 
 
 def compressed_ease(setting: Mapping[str, Any], size: int) -> Method:
-    """Return the rival of the same size as ours: EASE with the setting chosen, in the best number of bits."""
+    """Return the rival of the same size as ours: EASE with dropout as it was set, in the best number of bits."""
     start = {**setting, "size": size, "bits": 4}
     return Method(f"EASE of low rank, {size:,} bytes", low_rank, start, {"bits": (3, 4, 5, 6, 8)})
 

@@ -19,17 +19,17 @@ def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def dense() -> ItemACCAMS:
-    return ItemACCAMS(None, penalty=PENALTY).fit(positional())
+    return ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(positional())
 
 
 @pytest.fixture(scope="session")
 def small() -> ItemACCAMS:
-    return ItemACCAMS(3000, penalty=PENALTY).fit(positional())
+    return ItemACCAMS(3000, penalty=PENALTY, dropout=0.0).fit(positional())
 
 
 @pytest.fixture(scope="session")
 def named() -> ItemACCAMS:
-    return ItemACCAMS(3000, penalty=PENALTY).fit(table())
+    return ItemACCAMS(3000, penalty=PENALTY, dropout=0.0).fit(table())
 
 
 @pytest.fixture(scope="session")

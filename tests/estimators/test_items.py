@@ -151,7 +151,7 @@ def test_new_histories_need_no_fit(named):
 
 
 def test_users_are_forgotten():
-    model = ItemACCAMS(3000, penalty=PENALTY).fit(table()).model_
+    model = ItemACCAMS(3000, penalty=PENALTY, dropout=0.0).fit(table()).model_
     before = model.recommend("u6", 4)["item"].tolist()
     model.forget("u5")
     assert model.recommend("u6", 4)["item"].tolist() == before
@@ -161,7 +161,7 @@ def test_users_are_forgotten():
 
 @pytest.mark.parametrize("max_bytes", [3000, None])
 def test_files(max_bytes, tmp_path):
-    one = ItemACCAMS(max_bytes, penalty=PENALTY).fit(table())
+    one = ItemACCAMS(max_bytes, penalty=PENALTY, dropout=0.0).fit(table())
     expected = one.recommend("u5", 5)
     one.save(tmp_path / "all", history=True)
     one.save(tmp_path / "bare", history=tmp_path / "history")
@@ -237,7 +237,7 @@ def test_users_of_both_are_updated_and_compressed(both):
 
 def test_lists_of_other_data():
     values = ACCAMS(2, 2).fit(table())
-    other = ItemACCAMS(3000, penalty=PENALTY).fit(table()[lambda x: x["user"] != "u5"])
+    other = ItemACCAMS(3000, penalty=PENALTY, dropout=0.0).fit(table()[lambda x: x["user"] != "u5"])
     with pytest.raises(InputError, match="the same users and items"):
         values.model_.with_lists(other)
     with pytest.raises(InputError, match="takes a fitted ItemACCAMS"):

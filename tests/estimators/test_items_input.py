@@ -22,16 +22,16 @@ from accams.use.records import POPULAR
 def test_usual_kinds_of_input():
     frame = table()
     pairs, ones = frame[["user", "item"]].to_numpy(), np.ones(len(frame))
-    expected = ItemACCAMS(None, penalty=PENALTY).fit(pairs, ones).model_.item_map.to_dense()
+    expected = ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(pairs, ones).model_.item_map.to_dense()
     for X in (
         frame[["user", "item"]], pd.concat([frame[["user", "item"]]] * 2), frame[["user", "item"]].assign(count=1),
     ):  # fmt: skip
-        model = ItemACCAMS(None, penalty=PENALTY).fit(X)
+        model = ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(X)
         np.testing.assert_allclose(model.model_.item_map.to_dense(), expected, atol=1e-6)
     likes = sparse.csr_array((MATRIX > 0).astype(float))
-    by_position = ItemACCAMS(None, penalty=PENALTY).fit(likes)
+    by_position = ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(likes)
     np.testing.assert_allclose(by_position.model_.item_map.to_dense()[:-1, :-1], expected, atol=1e-6)
-    with_nan = ItemACCAMS(None, penalty=PENALTY).fit(np.where(MATRIX > 0, 1.0, np.nan))
+    with_nan = ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(np.where(MATRIX > 0, 1.0, np.nan))
     np.testing.assert_allclose(with_nan.model_.item_map.to_dense()[:-1, :-1], expected, atol=1e-6)
 
 
@@ -41,9 +41,9 @@ def test_weights_of_observations():
     X = np.zeros((N_USERS, N_ITEMS))
     i, j = np.nonzero(MATRIX)
     X[i, j] = half
-    model = ItemACCAMS(None, penalty=PENALTY).fit(pairs, np.ones(len(frame)), half)
+    model = ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(pairs, np.ones(len(frame)), half)
     np.testing.assert_allclose(model.model_.item_map.to_dense(), regression(X)[:-1, :-1], atol=1e-6)
-    weighted = ItemACCAMS(None, penalty=PENALTY, feedback="weights").fit(pairs, half)
+    weighted = ItemACCAMS(None, penalty=PENALTY, dropout=0.0, feedback="weights").fit(pairs, half)
     np.testing.assert_allclose(weighted.model_.item_map.to_dense(), regression(X)[:-1, :-1], atol=1e-6)
 
 
@@ -111,6 +111,8 @@ def test_what_lists_cannot_do(named, call, message):
         ({"max_bytes": 200}, {}, "200 bytes are too few for lists: a file without any stencil takes"),
         ({"penalty": 0.0}, {}, "penalty must be"),
         ({"penalty": np.nan}, {}, "penalty must be"),
+        ({"dropout": 1.0}, {}, "dropout must be"),
+        ({"dropout": -0.1}, {}, "dropout must be"),
         ({"feedback": "stars"}, {}, "feedback must be"),
         ({"seen_weight": -1}, {}, "seen_weight must be"),
         ({"feedback": "counts"}, {"y": -1.0}, "counts must not be negative"),
@@ -146,7 +148,7 @@ def test_more_items_than_memory(monkeypatch):
 
 def test_more_items_than_the_regression_takes(dense):
     """The tail can be recommended, and the head is as without it."""
-    model = ItemACCAMS(6000, penalty=PENALTY, max_items=15).fit(positional())
+    model = ItemACCAMS(6000, penalty=PENALTY, dropout=0.0, max_items=15).fit(positional())
     masses = (weights() ** 2).sum(axis=0)
     head = np.sort(np.argsort(-masses, kind="stable")[:15])
     B = model.model_.item_map.to_dense()
@@ -164,7 +166,10 @@ def test_more_items_than_the_regression_takes(dense):
 
 def test_likes_that_come_twice_are_likes():
     likes = table()[["user", "item"]]
-    once, twice = ItemACCAMS(None, penalty=PENALTY).fit(likes), ItemACCAMS(None, penalty=PENALTY)
+    once, twice = (
+        ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(likes),
+        ItemACCAMS(None, penalty=PENALTY, dropout=0.0),
+    )
     twice.fit(pd.concat([likes, likes.iloc[:7]]))
     assert twice.feedback_ == once.feedback_ == "likes"
     np.testing.assert_array_equal(twice.model_.item_map.dense, once.model_.item_map.dense)
@@ -181,7 +186,9 @@ def test_likes_of_a_map_of_ratings_weigh_as_likes(named):
 def test_only_ratios_of_weights_count(factor, tmp_path):
     frame = table()
     pairs, some = frame[["user", "item"]].to_numpy(), np.where(np.arange(len(frame)) % 2, 1.0, 0.5)
-    one, two = (ItemACCAMS(3000, penalty=PENALTY).fit(pairs, np.ones(len(frame)), some * f) for f in (1.0, factor))
+    one, two = (
+        ItemACCAMS(3000, penalty=PENALTY, dropout=0.0).fit(pairs, np.ones(len(frame)), some * f) for f in (1.0, factor)
+    )
     np.testing.assert_array_equal(one.model_.item_map.levels, two.model_.item_map.levels)
     two.save(tmp_path / "m")
     again = accams.load(tmp_path / "m")
@@ -195,7 +202,9 @@ def test_popularity_is_known_whatever_the_largest_weight_is():
     frame, random = table(), np.random.default_rng(0)
     weights = random.uniform(5, 60, len(frame))
     weights[0] = 1e5
-    model = ItemACCAMS(None, penalty=1.0, feedback="weights").fit(frame[["user", "item"]].to_numpy(), weights)
+    model = ItemACCAMS(None, penalty=1.0, dropout=0.0, feedback="weights").fit(
+        frame[["user", "item"]].to_numpy(), weights
+    )
     masses = pd.Series(weights[1:] ** 2).groupby(frame["item"][1:].to_numpy()).sum().sort_values(ascending=False)
     rest = [x for x in model.recommend(history=[], n=6)["item"] if x != frame["item"][0]]
     assert set(rest[:3]) <= set(masses.index[:5])
@@ -208,7 +217,7 @@ def test_who_chose_what_says_nothing_gets_popular_items(max_bytes):
     matrix[0, 11] = 1.0  # alone
     matrix[0, :4] = 0.0
     how = {} if max_bytes is None else {"max_items": 4}
-    model = ItemACCAMS(max_bytes, penalty=5.0, feedback="counts", **how).fit(sparse.csr_array(matrix))
+    model = ItemACCAMS(max_bytes, penalty=5.0, dropout=0.0, feedback="counts", **how).fit(sparse.csr_array(matrix))
     found = model.recommend(history=[11], n=3)
     assert found["rule"].tolist() == [POPULAR] * 3
     assert set(found["item"]) <= {0, 1, 2, 3}
@@ -216,7 +225,7 @@ def test_who_chose_what_says_nothing_gets_popular_items(max_bytes):
 
 
 def test_held_out_zeros_are_not_wanted():
-    model = ItemACCAMS(feedback="counts", penalty=PENALTY).fit(table())
+    model = ItemACCAMS(feedback="counts", penalty=PENALTY, dropout=0.0).fit(table())
     with pytest.raises(InputError, match="nothing to find"):
         model.evaluate_lists(pd.DataFrame({"user": ["u5"], "item": ["i22"], "rating": [0.0]}))
 
@@ -243,7 +252,7 @@ def test_histories_in_other_forms(named):
     assert named.recommend(history=pd.Series({"i00": 5.0, "i03": 1.0}), n=3)["item"].tolist() == expected
     with pytest.raises(InputError, match="history takes data, not a path"):
         named.recommend(history=Path("likes.csv"))
-    positional_model = ItemACCAMS(None, penalty=PENALTY).fit(positional())
+    positional_model = ItemACCAMS(None, penalty=PENALTY, dropout=0.0).fit(positional())
     line = np.full((1, N_ITEMS), np.nan)
     line[0, [0, 3]] = 5.0
     assert positional_model.recommend(history=line, n=2)["item"].tolist()

@@ -1,12 +1,15 @@
-"""X'X, and the penalty that is chosen on held-out choices."""
+"""X'X, and the ridge that is chosen on held-out choices."""
 
 from __future__ import annotations
+
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 
 from accams.fit import items
-from accams.fit.items import Trial, among, chosen_penalty, first_penalty, gram_of, masses_of
+from accams.fit.items import Trial, among, chosen_ridge, first_penalty, gram_of, masses_of
+from accams.fit.regression import Ridge, dropped, solved
 from accams.model.interactions import Interactions
 
 
@@ -60,23 +63,55 @@ def test_ndcg_of_a_trial_by_hand():
     seen = np.array([[True, False, False], [True, False, False]])
     trial = Trial(np.arange(3), np.eye(3), seen.astype(float), seen, wanted)
     first = (1 / np.log2(3)) / 1.0  # found second
-    assert trial.ndcg(1.0) == pytest.approx((first + 1.0) / 2)
+    assert trial.ndcg(Ridge(1.0, 0.0)) == pytest.approx((first + 1.0) / 2)
 
 
-def test_the_penalty_is_the_best_of_those_around_it():
+def test_the_ridge_is_the_best_of_those_around_it():
     choices = tastes()
     gram = gram_of(choices, 30)
     told = []
-    penalty = chosen_penalty(choices, gram, 0, lambda done, planned: told.append((done, planned)))
+    best = chosen_ridge(choices, gram, 0, watch=lambda done, planned: told.append((done, planned)))
     trial = Trial.of(choices, gram, 0)
-    assert all(trial.ndcg(penalty) >= trial.ndcg(penalty * factor) for factor in (0.5, 2.0))
+    near = [Ridge(best.penalty * factor, best.dropout) for factor in (0.5, 2.0)]
+    near += [Ridge(best.penalty, 1.0 - (1.0 - best.dropout) * factor) for factor in (0.5, 2.0)]
+    assert all(trial.ndcg(best) >= trial.ndcg(other) for other in near if 0.0 <= other.dropout < 0.985)
     assert [done for done, _ in told] == list(range(1, len(told) + 1))
     assert all(planned >= done for done, planned in told)
 
 
+def test_what_is_given_stays():
+    choices = tastes()
+    gram, told = gram_of(choices, 30), []
+    assert chosen_ridge(choices, gram, 0, 7.0, 0.25, lambda *both: told.append(both)) == (7.0, 0.25)
+    assert told == []  # nothing was tried
+    assert chosen_ridge(choices, gram, 0, penalty=7.0).penalty == 7.0
+    assert chosen_ridge(choices, gram, 0, dropout=0.25).dropout == 0.25
+
+
 @pytest.mark.parametrize("n_users", [1, 30])
-def test_of_few_users_a_penalty_is_taken_by_rule(n_users):
+def test_of_few_users_a_ridge_is_taken_by_rule(n_users):
     choices = tastes(n_users)
     gram = gram_of(choices, 30)
-    assert chosen_penalty(choices, gram, 0) == first_penalty(gram) > 0
+    assert chosen_ridge(choices, gram, 0) == (first_penalty(gram), 0.5)
+    assert first_penalty(gram) > 0
     assert first_penalty(np.zeros((2, 2))) == 1.0
+
+
+def test_dropout_is_the_mean_over_what_is_dropped():
+    """The map under dropout minimises the expected error over all subsets of the choices, by enumeration."""
+    random, p, penalty = np.random.default_rng(3), 0.4, 0.3
+    X = random.integers(0, 2, (6, 3)) * random.uniform(0.5, 1.0, (6, 3))
+    B = solved(dropped(X.T @ X, p), penalty)
+
+    def loss(B):
+        total = 0.0
+        for mask in product((0.0, 1.0), repeat=3):
+            chance = np.prod([1.0 - p if kept else p for kept in mask])
+            total += chance * np.sum((X - (X * mask / (1.0 - p)) @ B) ** 2)
+        return (1.0 - p) * total + penalty * np.sum(B**2)
+
+    for i, j in permutations(range(3), 2):
+        for by in (-1e-3, 1e-3):
+            other = B.copy()
+            other[i, j] += by
+            assert loss(other) > loss(B)

@@ -11,12 +11,14 @@ from accams import InputError
 from accams.fit import tail
 from accams.fit.itemmap import compressed_map
 from accams.fit.items import among, gram_of, masses_of
+from accams.fit.regression import Ridge
 from accams.fit.tail import extended
 from accams.kernels.tail import choose_labels
 from accams.model.interactions import Interactions
 from accams.model.itemmap import levels_of, scales_of, sum_bytes
 
 PENALTY = 5.0
+RIDGE = Ridge(PENALTY, 0.0)
 
 
 def choices(n_users: int = 400, n_items: int = 60, seed: int = 0) -> tuple[Interactions, np.ndarray]:
@@ -55,8 +57,8 @@ def test_labels_are_no_worse_than_any_single_change(seed):
                 assert cost(j, other) >= best - 1e-9
 
 
-@pytest.mark.parametrize("cells", [50, 1 << 24])
-def test_the_error_of_columns(cells, monkeypatch):
+@pytest.mark.parametrize(("cells", "dropout"), [(50, 0.0), (1 << 24, 0.0), (1 << 24, 0.5)])
+def test_the_error_of_columns(cells, dropout, monkeypatch):
     """What labels cost is the loss of the regression, up to a constant."""
     monkeypatch.setattr(tail, "CELLS", cells)
     some, X = choices()
@@ -68,7 +70,7 @@ def test_the_error_of_columns(cells, monkeypatch):
     templates = [np.pad(T.astype(float), ((0, 1), (0, 1))) for T in small.templates]
     rows = tail.Options.of(small.row_labels, [len(T) for T in templates], head, 60)
     cols = tail.Options.of(small.col_labels, [T.shape[1] for T in templates], head, 60)
-    quadratic, linear = tail._error_of_columns(rows, templates, head, rest, some, scales, PENALTY)
+    quadratic, linear = tail._error_of_columns(rows, templates, head, rest, some, scales, Ridge(PENALTY, dropout))
     random = np.random.default_rng(0)
     for j in (0, 7, 19):
         v, column = np.zeros(cols.number), np.zeros(60)
@@ -77,7 +79,8 @@ def test_the_error_of_columns(cells, monkeypatch):
             v[cols.first[s] + label] = 1.0
             column[head] += T[rows.labels[head, s], label] / scales[head]
         target = X[:, rest[j]]
-        loss = np.sum((target - X @ column) ** 2) + PENALTY * np.sum(column**2) - np.sum(target**2)
+        loss = (1.0 - dropout) * (np.sum((target - X @ column) ** 2) - np.sum(target**2))
+        loss += np.sum((PENALTY + dropout * np.sum(X**2, axis=0)) * column**2)
         assert v @ quadratic @ v - 2 * linear[j] @ v == pytest.approx(loss, rel=1e-5, abs=1e-6)
 
 
@@ -86,7 +89,7 @@ def test_a_map_of_all_items():
     levels = levels_of(masses_of(some, 60))
     head = np.sort(np.argsort(-masses_of(some, 60), kind="stable")[:40])
     small, scales, price = compressed_map(gram_of(among(some, head, 60), 40), PENALTY, 2500)
-    whole = extended(small, price, head, some, levels, PENALTY, 4000)
+    whole = extended(small, price, head, some, levels, RIDGE, 4000)
     assert whole.shape == (60, 60)
     assert sum_bytes(whole, levels) <= 4000
     every = scales_of(levels, PENALTY)
@@ -98,7 +101,7 @@ def test_a_map_of_all_items():
     np.fill_diagonal(B, 0.0)
     nothing = np.sum(X[:, rest] ** 2)
     assert np.sum((X[:, rest] - X @ B[:, rest]) ** 2) + PENALTY * np.sum(B[:, rest] ** 2) < nothing
-    dear = extended(small, 1e9, head, some, levels, PENALTY, 4000)
+    dear = extended(small, 1e9, head, some, levels, RIDGE, 4000)
     assert not dear.dense()[:, rest].any()
 
 
@@ -107,6 +110,6 @@ def test_too_few_bytes_and_no_stencils(monkeypatch):
     levels, head = levels_of(masses_of(some, 60)), np.arange(40)
     small, _, price = compressed_map(gram_of(among(some, head, 60), 40), PENALTY, 2500)
     with pytest.raises(InputError, match="100 bytes are too few for a map of 60 items"):
-        extended(small, price, head, some, levels, PENALTY, 100)
-    nothing = extended(small.truncate(0), price, head, some, levels, PENALTY, 2000)
+        extended(small, price, head, some, levels, RIDGE, 100)
+    nothing = extended(small.truncate(0), price, head, some, levels, RIDGE, 2000)
     assert (nothing.shape, len(nothing)) == ((60, 60), 0)

@@ -14,9 +14,9 @@ from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.memory import memory_of_machine
 from accams.fit.itemmap import compressed_map
-from accams.fit.items import among, chosen_penalty, gram_of, masses_of
+from accams.fit.items import among, chosen_ridge, gram_of, masses_of
 from accams.fit.keys import seed_of
-from accams.fit.regression import solved
+from accams.fit.regression import Ridge, dropped, solved
 from accams.fit.tail import extended
 from accams.fitted.files import to_bytes
 from accams.fitted.model import Model
@@ -36,6 +36,7 @@ BYTES_PER_PAIR = 32  # of memory, for each pair of items: X'X, the map, and what
 BYTES_PER_ITEM, FEWEST_BYTES = 32, 20_000  # of a file, by default
 SHARE_OF_TAIL = 0.1  # bytes of an item beyond the regression, by those of one in it
 NOT_KEPT = ("verbose", "n_threads")  # they must not change the file, nor so what room it has for stencils
+TRAINING = ("penalty_", "dropout_", "feedback_", "n_stencils_", "n_features_in_")  # attributes that a file keeps
 ONE_THREAD = 4000  # items up to which one thread of linear algebra is fast enough
 SPARE = 64  # bytes of a file, for numbers in the header that may become longer
 
@@ -45,16 +46,17 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
     r"""Recommend by which items go with which, learned from what people chose.
 
     The map B of the regression of what people chose on itself, :math:`|X - X B|^2 + \lambda |B|^2` with a zero diagonal
-    (EASE, Steck 2019), says how much having chosen one item speaks for another. A sum of stencils takes its place,
-    fitted so that *scores* change least: it ranks nearly as well in a hundredth or less of its bytes. A list needs only
-    a history: no user is part of the map.
+    (EASE, Steck 2019), says how much having chosen one item speaks for another; dropout (EDLAE, Steck 2020) makes
+    scores rest on many items rather than on few. A sum of stencils takes the place of the map, fitted so that *scores*
+    change least: it ranks nearly as well in a hundredth or less of its bytes. A list needs only a history: no user is
+    part of the map.
 
     Attributes
     ----------
     model_ : Model
         The fitted model, to which all methods but `fit` delegate. It makes lists; it predicts no values.
-    penalty_ : float
-        The penalty that was used.
+    penalty_, dropout_ : float
+        The penalty and the dropout that were used.
     feedback_ : str
         How values became weights.
     n_stencils_ : int
@@ -100,9 +102,9 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         """
         seed = seed_of(self.random_state)
         self.check_params()
-        given = choices_of(X, y, sample_weight)
-        observations = given.observations
-        feedback, choices = self._choices(given)
+        table = choices_of(X, y, sample_weight)
+        observations = table.observations
+        feedback, choices = self._choices(table)
         size = observations.shape[1]
         masses = masses_of(choices, size)
         head = np.arange(size)
@@ -113,16 +115,16 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
             progress = _Progress(bar)
             inside = choices if len(head) == size else among(choices, head, size)
             gram = gram_of(inside, len(head))
-            penalty = self.penalty
-            if isinstance(penalty, str):
-                penalty = chosen_penalty(inside, gram, seed, progress.of("choosing the penalty"))
-            item_map = ItemMap.empty(masses, float(penalty), observations.shape[0], feedback)
-            self._describe(X, y, observations, item_map)
+            penalty, dropout = (None if isinstance(x, str) else float(x) for x in (self.penalty, self.dropout))
+            ridge = chosen_ridge(inside, gram, seed, penalty, dropout, progress.of("choosing the penalty"))
+            gram = dropped(gram, ridge.dropout)
+            item_map = ItemMap.empty(masses, ridge.penalty, observations.shape[0], feedback)
+            self._describe(X, y, observations, item_map, ridge)
             if self.max_bytes is None:
                 item_map = replace(item_map, dense=solved(gram, item_map.penalty).astype(np.float32))
             else:
                 room = self._room(self._model(observations, choices, item_map))
-                stencils = self._stencils(gram, head, choices, item_map, room, seed, progress)
+                stencils = self._stencils(gram, head, choices, item_map, ridge, room, seed, progress)
                 item_map, self.n_stencils_ = replace(item_map, stencils=stencils), len(stencils)
         self.model_ = self._model(observations, choices, item_map)
         return self
@@ -138,8 +140,8 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         return threadpool_limits(1 if size <= ONE_THREAD else self.n_threads, user_api="blas")
 
     def _stencils(
-        self, gram: Floats, head: Positions, choices: Interactions, item_map: ItemMap, room: int, seed: int,
-        progress: "_Progress",
+        self, gram: Floats, head: Positions, choices: Interactions, item_map: ItemMap, ridge: Ridge, room: int,
+        seed: int, progress: "_Progress",
     ) -> StencilSum:  # fmt: skip
         """Return a stencil sum in place of the map: fitted to the head, and then extended to the other items."""
         tail, how = item_map.size - len(head), {"seed": seed, "threads": Threads(self.n_threads)}
@@ -148,7 +150,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         stencils, _, price = compressed_map(gram, item_map.penalty, of_head, watch=watch, **how)  # type: ignore[arg-type]
         if not tail:
             return stencils
-        return extended(stencils, price, head, choices, item_map.levels, item_map.penalty, room)
+        return extended(stencils, price, head, choices, item_map.levels, ridge, room)
 
     def _choices(self, given: Choices) -> tuple[Feedback, Interactions]:
         """Return the rule that values follow, and the weight of each choice, the largest of which is 1."""
@@ -173,18 +175,21 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
                 f"({limit / 1e9:.3g} GB): set max_items={most // 1000 * 1000:,}, with max_bytes"
             )
 
-    def _describe(self, X: Any, y: ArrayLike | None, observations: Observations, item_map: ItemMap) -> None:
+    def _describe(
+        self, X: Any, y: ArrayLike | None, observations: Observations, item_map: ItemMap, ridge: Ridge
+    ) -> None:
         """Set the fitted attributes that describe the input and the fit."""
         names = pair_names(X, y)
         self.n_features_in_ = observations.shape[1] if y is None and names is None else 2
         self.__dict__.pop("feature_names_in_", None)
         if names is not None:
             self.feature_names_in_ = names
-        self.penalty_, self.feedback_ = item_map.penalty, str(item_map.feedback)
+        self.penalty_, self.dropout_ = ridge
+        self.feedback_ = str(item_map.feedback)
         self.n_stencils_ = 0
 
     def _model(self, observations: Observations, choices: Interactions, item_map: ItemMap) -> Model:
-        training = {name: getattr(self, name) for name in ("penalty_", "feedback_", "n_stencils_", "n_features_in_")}
+        training = {name: getattr(self, name) for name in TRAINING}
         names = getattr(self, "feature_names_in_", None)
         both = None if names is None else (str(names[0]), str(names[1]))
         return Model(

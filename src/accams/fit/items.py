@@ -1,4 +1,4 @@
-"""Learn which items go with which from who chose what: X'X, and a penalty chosen on held-out choices."""
+"""Learn which items go with which from who chose what: X'X, and a ridge chosen on held-out choices."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.fit.keys import Purpose, generator
-from accams.fit.regression import solved
+from accams.fit.regression import Ridge, dropped, solved
 from accams.model.interactions import Interactions
 
 Floats = NDArray[np.float64]
@@ -16,12 +16,13 @@ Positions = NDArray[np.int64]
 Watch = Callable[[int, int], None]
 CELLS = 1 << 24  # of a block of users by items, in single precision
 FEWEST_ITEMS = 5  # of a user whose choices are held out
-SHARE, USUAL_USERS, MOST_USERS = 0.1, 200, 2000  # users on whom a penalty is chosen; of few, a third
+SHARE, USUAL_USERS, MOST_USERS = 0.1, 200, 2000  # users on whom a ridge is chosen; of few, a third
 FEWEST_USERS = 20  # with something to find
 HIDDEN = 0.2  # share of their choices that is to be found
-MOST_ITEMS = 4000  # in the regressions that are tried: the most popular ones
-FIRST = 2.0  # penalty that is tried first, by the mean mass of an item
-STEP, MOST_STEPS = 2.0, 8  # from one penalty to the next, and in all
+MOST_ITEMS = 3000  # in the regressions that are tried: the most popular ones
+FIRST = 1.0  # penalty that is tried first, by the mean mass of an item
+STEP, MOST_TRIALS = 2.0, 16  # from one penalty, and from one share of choices that are kept, to the next
+HALVINGS, MOST_HALVINGS = 1, 6  # of that share: tried first, and at most
 LENGTH = 100  # of the lists that are compared
 
 
@@ -96,9 +97,9 @@ class Trial:
             return None
         return cls(items, rest, given[some_wanted], seen[some_wanted], wanted[some_wanted])
 
-    def ndcg(self, penalty: float) -> float:
-        """Return the mean NDCG of lists by the map of this penalty."""
-        scores = self.given @ solved(self.gram, penalty)
+    def ndcg(self, ridge: Ridge) -> float:
+        """Return the mean NDCG of lists by the map of this ridge."""
+        scores = self.given @ solved(dropped(self.gram, ridge.dropout), ridge.penalty)
         scores[self.seen] = -np.inf
         length = min(LENGTH, scores.shape[1])
         top = np.argpartition(-scores, length - 1, axis=1)[:, :length]
@@ -116,27 +117,34 @@ def first_penalty(gram: Floats) -> float:
     return FIRST * float(masses.mean()) if len(masses) else 1.0
 
 
-def chosen_penalty(choices: Interactions, gram: Floats, seed: int, watch: Watch | None = None) -> float:
-    """Return the penalty whose lists find most of what held-out users chose, to a factor of sqrt(2).
+def chosen_ridge(
+    choices: Interactions, gram: Floats, seed: int, penalty: float | None = None, dropout: float | None = None,
+    watch: Watch | None = None,
+) -> Ridge:  # fmt: skip
+    """Return the penalty and the dropout whose lists find most of what held-out users chose.
 
-    The search walks from a first guess in steps of a factor of two, as long as lists get better.
+    The search walks from a first guess, in steps of a factor of two of the penalty or of the share of choices that are
+    kept, as long as lists get better. What is given stays as it is.
     """
-    best, trial = first_penalty(gram), Trial.of(choices, gram, seed)
-    if trial is None:
-        return best
-    tried = dict[int, float]()
+    first, trial = first_penalty(gram) if penalty is None else penalty, None
+    if penalty is None or dropout is None:
+        trial = Trial.of(choices, gram, seed)
+    tried = dict[tuple[int, int], float]()
 
-    def measured(step: int) -> float:
-        if step not in tried:
-            tried[step] = trial.ndcg(best * STEP**step)
+    def ridge_at(step: int, halvings: int) -> Ridge:
+        return Ridge(first * STEP**step, 1.0 - STEP**-halvings if dropout is None else dropout)
+
+    def measured(place: tuple[int, int]) -> float:
+        if place not in tried and trial is not None:
+            tried[place] = trial.ndcg(ridge_at(*place))
             if watch is not None:
-                watch(len(tried), max(len(tried) + 1, 3))
-        return tried[step]
+                watch(len(tried), max(len(tried) + 1, 6))
+        return tried[place]
 
-    at = 0
-    while len(tried) < MOST_STEPS:
-        near = max((at, at + 1, at - 1), key=measured)  # ties stay
-        if near == at:
-            break
-        at = near
-    return best * STEP**at
+    at, last = (0, HALVINGS), None
+    while trial is not None and at != last and len(tried) < MOST_TRIALS:
+        step, halvings = last = at
+        near = [(step + by, halvings) for by in (1, -1) if penalty is None]
+        near += [(step, halvings + by) for by in (1, -1) if dropout is None and 0 <= halvings + by <= MOST_HALVINGS]
+        at = max((at, *near), key=measured)  # ties stay
+    return ridge_at(*at)

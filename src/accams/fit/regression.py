@@ -2,6 +2,10 @@
 
 The map B minimises |X - X B|^2 + lambda |B|^2 with a diagonal of zeros (EASE, Steck 2019). With P the inverse of
 A = X'X + lambda I it is B_ij = -P_ij / P_jj off the diagonal, so that A B = A - diag(1 / P_jj).
+
+Dropout asks for a map that does as well when each choice is missing from a history with probability p (EDLAE, Steck
+2020). In expectation, and up to a factor, that multiplies entries of X'X off its diagonal by 1 - p (`dropped`). So X'X
+below stands for what dropout makes of it.
 """
 
 from typing import NamedTuple
@@ -17,12 +21,33 @@ MORE = 10  # random directions beyond those that are asked for
 ITERATIONS = 4  # of the subspace
 
 
+class Ridge(NamedTuple):
+    """What holds the regression back: lambda, and the share of choices that it must do without."""
+
+    penalty: float
+    dropout: float
+
+
 class Directions(NamedTuple):
     """The best map of low rank in the metric A: ``rows @ cols.T``, with orthonormal columns of `cols`."""
 
     rows: Floats
     cols: Floats
     sizes: Floats  # the metric's length of each column of `rows`, largest first
+
+
+def dropped(gram: Floats, dropout: float) -> Floats:
+    """Return X'X under dropout.
+
+    Examples
+    --------
+    >>> dropped(np.array([[4.0, 2.0], [2.0, 3.0]]), 0.5)
+    array([[4., 1.],
+           [1., 3.]])
+    """
+    out = (1.0 - dropout) * gram
+    np.fill_diagonal(out, np.diagonal(gram))
+    return out
 
 
 def solved(gram: Floats, penalty: float) -> Floats:

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.errors import InputError
+from accams.fit.items import masses_of
+from accams.fit.regression import Ridge
 from accams.kernels import tail as kernels
 from accams.model.interactions import Interactions
 from accams.model.itemmap import scales_of, sum_bytes
@@ -65,7 +67,7 @@ class Options:
 
 
 def extended(
-    stencils: StencilSum, price: float, head: Positions, choices: Interactions, levels: Positions, penalty: float,
+    stencils: StencilSum, price: float, head: Positions, choices: Interactions, levels: Positions, ridge: Ridge,
     max_bytes: int,
 ) -> StencilSum:  # fmt: skip
     """Return the stencil sum of all items, given the one of the head.
@@ -82,7 +84,8 @@ def extended(
         Who chose what, of all items.
     levels : array
         How often each item was chosen (`ItemMap.levels`).
-    penalty : float
+    ridge : Ridge
+        Penalty and dropout of the regression.
     max_bytes : int
         Size of the result in a file.
     """
@@ -93,7 +96,8 @@ def extended(
     rows = Options.of(stencils.row_labels, [len(T) for T in templates], head, size)
     cols = Options.of(stencils.col_labels, [T.shape[1] for T in templates], head, size)
     tail = np.setdiff1d(np.arange(size), head)
-    quadratic, linear = _error_of_columns(rows, templates, head, tail, choices, scales_of(levels, penalty), penalty)
+    scales = scales_of(levels, ridge.penalty)
+    quadratic, linear = _error_of_columns(rows, templates, head, tail, choices, scales, ridge)
     for _ in range(MOST):
         labels, prices = np.zeros((len(tail), len(templates)), np.int64), cols.prices(head, price)
         kernels.choose_labels(0, len(tail), linear, quadratic, cols.first, prices, PASSES, labels)
@@ -107,7 +111,7 @@ def extended(
 
 def _error_of_columns(
     rows: Options, templates: list[Floats], head: Positions, tail: Positions, choices: Interactions, scales: Floats,
-    penalty: float,
+    ridge: Ridge,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """Return N and, for each item of the tail, c: labels whose indicator is v have the error v'Nv - 2 c'v."""
     from scipy.linalg import block_diag
@@ -116,15 +120,16 @@ def _error_of_columns(
     weights = np.ones(len(items)) if choices.weights is None else choices.weights.astype(np.float64)
     place_of = np.full(len(scales), -1, np.int64)
     place_of[tail] = np.arange(len(tail))
-    metric, wanted = rows.sums(head, penalty / np.square(scales[head])), np.zeros((len(tail), rows.number))
+    kept, extra = 1.0 - ridge.dropout, ridge.penalty + ridge.dropout * masses_of(choices, len(scales))
+    metric, wanted = rows.sums(head, (extra / np.square(scales))[head]), np.zeros((len(tail), rows.number))
     step = max(1, CELLS // rows.number)
     for lo in range(0, len(choices.starts) - 1, step):
         starts = choices.starts[lo : lo + step + 1]
         chosen = np.zeros((len(starts) - 1, rows.number))  # by row label
         kernels.gather_by_user(starts, items, weights / scales[items], place_of, rows.labels, rows.first, chosen)
-        metric += chosen.T @ chosen
+        metric += kept * (chosen.T @ chosen)
         kernels.gather_by_item(starts, items, weights, place_of, chosen, wanted)
-    return np.ascontiguousarray(lines.T @ metric @ lines), wanted @ lines
+    return np.ascontiguousarray(lines.T @ metric @ lines), kept * (wanted @ lines)
 
 
 def _sum_of(stencils: StencilSum, templates: list[Floats], rows: Options, cols: Options) -> StencilSum:

@@ -27,6 +27,13 @@ class ItemSettings(Settings):
         default="auto",
         flag="--list-penalty",
     )
+    dropout: float | str = setting(
+        Either(AUTO, Number(0.0, 0.999)),
+        "Share of the choices in a history that the regression should be able to do without: the larger, the more "
+        "items a score rests on. 'auto' chooses it as the penalty.",
+        default="auto",
+        flag="--list-dropout",
+    )
     feedback: str = setting(
         Words("auto", *common.FEEDBACK),
         "What values are. Every like weighs 1. A rating weighs 1 if it is at least `liked_from`, else `seen_weight`, "

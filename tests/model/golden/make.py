@@ -122,7 +122,7 @@ def of_format_2() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
     yield "bayesian-2", replace(chains.fit(train).model_, evaluation=chains.evaluate(held)), pairs, {}
     yield "compressed-2", chains.compress(3500), pairs, {}  # with a spread in place of draws
     yield "zeros-2", *zeros(), {"templates": "int8", "coding": "packed"}
-    lists = accams.ItemACCAMS(2500, penalty=20.0, random_state=0).fit(train)
+    lists = accams.ItemACCAMS(2500, penalty=20.0, dropout=0.0, random_state=0).fit(train)
     yield "lists-2", back.model_.with_lists(lists), pairs, {"history": True}  # and an item map
 
 
