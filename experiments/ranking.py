@@ -7,7 +7,8 @@ data and chooses for itself: that is part of its seconds, whereas a rival's are 
 does not know of time, so that by the temporal protocol it is also shown *set*, with what validation chose for EASE with
 dropout. A ± is the standard error of the difference over the test users. Rivals need `pip install implicit`.
 
-Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--sizes N ...] [--quick] [--slow] [--out FILE]
+Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--sizes N ...] [--without NAME ...] [--quick]
+     [--slow] [--out FILE]
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def methods(protocol: str, done: list[Row], given: argparse.Namespace) -> Iterat
     with_implicit = importlib.util.find_spec("implicit") is not None
     if not with_implicit:
         say("implicit is not installed: its methods are left out")
-    yield from (method for method in RIVALS if with_implicit or "implicit" not in method.name)
+    known = (method for method in RIVALS if with_implicit or "implicit" not in method.name)
+    yield from (method for method in known if not given.without or method.name not in given.without)
     chosen = next(row["chosen"] for row in done if row["method"] == DROPOUT.name)
     sizes = given.sizes or ours.SIZES[: 1 if given.quick else None]
     yield from (compressed_ease(chosen, size) for size in sizes)
@@ -103,6 +105,7 @@ def main() -> None:
     parser.add_argument("--set", default="1m", choices=["100k", "1m"])
     parser.add_argument("--protocol", nargs="*", choices=PROTOCOLS, default=PROTOCOLS)
     parser.add_argument("--sizes", nargs="*", type=int, help="bytes of ours; by default 100,000 and 400,000")
+    parser.add_argument("--without", nargs="*", choices=[x.name for x in RIVALS if "EASE" not in x.name], help="rivals")
     parser.add_argument("--quick", action="store_true", help="choose among inputs only, one size, short fits")
     parser.add_argument("--slow", action="store_true", help="ACCAMS and BayesianACCAMS too, which take minutes")
     parser.add_argument("--out", type=Path, help="CSV of all rows")

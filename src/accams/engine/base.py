@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.engine import labelling
+from accams.engine import kmeans, labelling
 from accams.engine.grid import Grid, row_weight_step, row_weight_ticks
 from accams.engine.kmeans import Init
 from accams.engine.passes import Data, Passes, Random
@@ -132,15 +132,16 @@ class State(Passes):
         """
         self.set_labels(axis, self.k_means(axis, init, generator, max_iter))
 
-    def seed(self, axis: int, init: Init, generator: Random, max_iter: int = 20) -> None:
+    def seed(self, axis: int, init: Init, generator: Random, max_iter: int = 20, n_trials: int = kmeans.TRIALS) -> None:
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.
 
         ``init="random"`` is the paper's row clustering: k random rows as centres, then k-means over all coordinates.
         ``init="k-means++"`` does it on a random sketch of the other axis, which is much faster and no worse a start;
-        with missing cells, the groups of the sketch become the other axis's labels.
+        with missing cells, the groups of the sketch become the other axis's labels. `n_trials` is as in
+        `kmeans.centres`.
         """
         complete = self.engine.observations.is_complete
-        self.set_labels(axis, labelling.seed(self, axis, init, generator, max_iter, complete))
+        self.set_labels(axis, labelling.seed(self, axis, init, generator, max_iter, n_trials, complete))
 
     def squared_error(self, *, row_weighted: bool = False) -> float:
         """Return the weighted sum of squared residuals on the scale of the data, optionally weighted by row."""

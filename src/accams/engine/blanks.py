@@ -41,23 +41,20 @@ class Blanks:
             for each in range(len(templates)):
                 self.put(each, templates, labels)
             return
-        group = int(np.searchsorted(self.members, number, side="right")) - 1
-        for axis in (0, 1):
-            n_codes, digit = np.diff(self.first[axis])[group], (self.unit[axis, number], self.k[axis, number])
-            kernels.recode(self.codes[axis][group], n_codes, labels[axis][stencil], *digit)
-        self._write(number, T)
+        kernels.replace(number, T, labels[0][stencil], labels[1][stencil], *self.codes, *self.layout)
+        self.stale[number] = True
 
     def lines(self, axis: int, labels: Labels, k: int, factor: int, threads: Threads) -> Table:
         """Return the lines of all groups, by `labels` (below k) of the other axis."""
-        out = np.empty((self.first[axis, -1], k), np.int64)
+        out: Table = kernels.room_for_lines(axis, self.first, k)
         ranges = threads.split_evenly(len(self.members) - 1, -(-self.shape[1 - axis] // PER_ENTRY))
-        threads.run(kernels.group_lines, ranges, axis, self.codes[1 - axis], labels, *self._layout(), factor, out)
+        threads.run(kernels.group_lines, ranges, axis, self.codes[1 - axis], labels, *self.layout, factor, out)
         return out
 
     def squares(self, threads: Threads) -> float:
         """Return the sum of the squared model over all cells, from inner products of its stencils."""
         ranges = threads.split_evenly(len(self.start), sum(self.shape) * len(self.members))
-        threads.run(kernels.inner_products, ranges, *self.codes, *self._layout(), self.stale, self.gram)
+        threads.run(kernels.inner_products, ranges, *self.codes, *self.layout, self.stale, self.gram)
         self.stale[:] = False
         return float(2.0 * self.gram.sum() - np.trace(self.gram))
 
@@ -69,7 +66,9 @@ class Blanks:
         self.stale, self.gram = np.ones(1, np.bool_), np.zeros((1, 1))
         self._count_lines()
 
-    def _layout(self) -> tuple[NDArray[Any], ...]:
+    @property
+    def layout(self) -> tuple[NDArray[Any], ...]:
+        """Arrays of the same names in `accams.kernels.blanks`."""
         return self.k, self.unit, self.first, self.members, self.start, self.flat
 
     def _write(self, number: int, T: Template) -> None:

@@ -20,10 +20,11 @@ from accams.data.weights import to_ticks
 from accams.engine.blanks import Blanks
 from accams.engine.cpu import CpuEngine, CpuState, packed
 from accams.engine.local import Gatherer
-from accams.engine.tables import Table
+from accams.engine.rules import BlockedVisit
+from accams.engine.tables import Table, Tables, Visited, gain_of
 from accams.errors import InputError
 from accams.kernels import blanks as kernels
-from accams.kernels import cross, sparse
+from accams.kernels import cross, sparse, visit
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 
@@ -62,15 +63,50 @@ class GraphState(CpuState):
     def __init__(self, engine: GraphEngine) -> None:
         super().__init__(engine)
         self._blanks = Blanks(self.shape, engine.offset)
+        self._is_put = False  # whether a visit has put the current stencil into the blanks
 
     def _shift(self, stencil: int, sign: int) -> None:
         super()._shift(stencil, sign)
         if sign > 0:
             self._blanks.take(stencil)
-        else:
+        elif not self._is_put:
             self._blanks.put(stencil, self.templates, (self.row_labels, self.col_labels))
         if len(self.pending[1]) > MOST_WAITING:  # with equal weights, no pass along the columns applies them
             self._apply_pending(1)
+
+    def visit(self, rule: BlockedVisit) -> None:
+        if not self._in_one_call:
+            super().visit(rule)
+            return
+        axes = np.array([update.axis for update in rule.updates])
+        keys = np.array([(*update.weights, *update.labels, *update.template) for update in rule.updates], np.uint64)
+        counts = (rule.counts[0].copy(), rule.counts[1].copy())
+        assert self.current is not None
+        self._is_put = self.current < len(self.templates)
+        number = self.current + 1 if self._is_put else 0
+        blanks = *self._blanks.codes, *self._blanks.layout, self.engine.blank, self._factors, number
+        numbers = rule.concentration, rule.kappa, rule.spread, rule.precision, self.engine.grid.limit
+        T, N, L, (rows, cols) = visit.visit(axes, keys, rule.T, counts, self._side(0), self._side(1), blanks, *numbers)
+        self.end(T)
+        self._is_put = False
+        self._visited.append(Visited(T, [*counts], (int(rows), int(cols)), gain_of(Tables(N, L, counts[0]), T)))
+
+    @property
+    def _in_one_call(self) -> bool:
+        """Whether a visit is one kernel: where several chains run at once, and none has threads of its own.
+
+        Both axes must have updates, which apply the pending shifts.
+        """
+        alone = self.engine.threads.callers == 1 or any(len(order.ranges) > 1 for order in self.orders.values())
+        return self._factors is not None and min(self.k) > 1 and not alone
+
+    def _side(self, axis: int) -> tuple[Any, ...]:
+        """Return what the updates of one axis need: see `accams.kernels.visit`."""
+        order, labels, shifts = self.orders[axis], self.labels, self._apply_pending(axis, leave=2)
+        nothing = labels[axis], labels[1 - axis], np.zeros((self.k[axis], self.k[1 - axis]), np.int32)
+        first, second = [*shifts, nothing, nothing][:2]
+        stored = order.starts, order.index, self.resid[axis]
+        return *stored, *first, *second, labels[axis], *self._buffers_for(axis)
 
     def _drawer(self, *_: Any) -> None:
         return None  # blanks count too, so that every row meets every cluster
@@ -96,8 +132,8 @@ class GraphState(CpuState):
             return (lambda lo, hi: sparse.gather(lo, hi, *values, n, l)), (0, engine.blank, 0)
         shifts, weights = self._apply_pending(axis, leave=2), engine.extra[axis]
         extra = self._summer(axis, self.resid[axis], weights, shifts, labels, n, l)
-        if engine.constant is not None and weights is None:  # the sum of the values is a multiple of their number
-            return extra, (engine.factor, engine.factor, engine.blank * engine.constant)
+        if self._factors is not None:
+            return extra, self._factors
 
         def run(lo: int, hi: int) -> None:
             extra(lo, hi)
@@ -107,6 +143,14 @@ class GraphState(CpuState):
             l[lo:hi] += engine.blank * sums
 
         return run, (engine.factor, 1, 0)
+
+    @property
+    def _factors(self) -> tuple[int, int, int] | None:
+        """Factors of `add_lines` where the sums of the values are multiples of their number, else None."""
+        engine = self.engine
+        if engine.factor == 0 or engine.constant is None or engine.extra[0] is not None:
+            return None
+        return engine.factor, engine.factor, engine.blank * engine.constant
 
     def _squares(self) -> NDArray[np.float64]:
         """Return, per row, squares of stored cells less those of blanks in their place; then those of all blanks."""

@@ -13,7 +13,9 @@ from accams.model.stencils import Labels, label_type
 MOST_CLUSTERS = 255  # of the collapsed sampler, where nothing else bounds them: a label stays one byte
 
 
-def seed(state: Passes, axis: int, init: kmeans.Init, generator: Random, max_iter: int, complete: bool) -> Labels:
+def seed(
+    state: Passes, axis: int, init: kmeans.Init, generator: Random, max_iter: int, n_trials: int, complete: bool
+) -> Labels:
     """Return labels of an axis when the other has none yet; `complete` says that no cell is missing."""
     if state.k[axis] == 1:
         return np.zeros(state.shape[axis], np.uint8)
@@ -22,12 +24,12 @@ def seed(state: Passes, axis: int, init: kmeans.Init, generator: Random, max_ite
     others = state.shape[1 - axis]  # from here on, k-means on random groups of them
     if not complete:
         state.set_labels(1 - axis, kmeans.plain_groups(others, state.k[1 - axis], generator))
-        return state.k_means(axis, init, generator, max_iter, kmeans.TRIALS)
+        return state.k_means(axis, init, generator, max_iter, n_trials)
     groups = kmeans.signed_groups(others, state.shape[axis], generator)
     n, l = np.zeros((2, state.shape[axis], groups.k), dtype=np.int64)
     state.gather(axis, groups.labels, n, l)
     ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
-    return kmeans.cluster(*groups.combine(l), k, init, generator, max_iter, threads, ranges, True, kmeans.TRIALS)
+    return kmeans.cluster(*groups.combine(l), k, init, generator, max_iter, threads, ranges, True, n_trials)
 
 
 def fill_empty_clusters(state: Passes, axis: int, rule: Nearest, T: NDArray[np.float64], counts: Table) -> int:

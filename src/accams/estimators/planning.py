@@ -35,7 +35,10 @@ MAY_DIFFER = (
 )  # fmt: skip
 STENCILS = (10, 30)  # fewest and most, where the user does not say,
 PER_STENCIL = 1.3  # and how many observations a row or column must have on average for each, if it has `CLUSTERS`
-FEW_ROUNDS, MOST_ROUNDS = 2, 10  # of ACCAMS for first labels: few where the sweeps of the calibration improve them
+FEW_ROUNDS, MOST_ROUNDS = (
+    2,
+    10,
+)  # of ACCAMS for first labels: few where sweeps of the calibration or over all cells follow
 CLUSTERS, FEWEST_CLUSTERS, MOST_CLUSTERS = 10, 3, 33  # of rows and columns: the geometric mean, and the bounds
 SWEEPS = (150, 500)  # most sweeps of a run that ends by itself: for large data and for small,
 WORK = 4e10  # in between as many as visit so many ratings, over all chains and at most so many stencils as above;
@@ -129,7 +132,8 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
         continuous=priors.effects == "continuous",
         growing=settings.n_clusters is None,
         start=schedule.init,  # type: ignore[arg-type]
-        start_rounds=FEW_ROUNDS if calibrated and schedule.backfit is None else MOST_ROUNDS,
+        start_rounds=FEW_ROUNDS if (calibrated or blanks) and schedule.backfit is None else MOST_ROUNDS,
+        quick_start=blanks and schedule.backfit is None,
         sub=tuple(np.atleast_1d(schedule.n_sub).tolist()),
         seed=seed,
     )

@@ -17,12 +17,14 @@ from accams.threads import available_cores
 
 T = TypeVar("T")
 GPU_CHAINS = 2  # chains at once on a GPU
+MANY = 4  # chains that wait for the interpreter, so that further threads gain nothing
+PER_THREAD = 1 << 20  # unless each has so many observations
 
 
 class Chains:
     """All chains of a fit on one engine; results do not depend on how many run at once.
 
-    Chains are distributed over threads; with more threads than chains, each chain uses several.
+    Chains are distributed over threads; with more threads than chains, each chain uses several if there is work enough.
     """
 
     def __init__(
@@ -30,7 +32,8 @@ class Chains:
         tau2: float, n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
     ) -> None:  # fmt: skip
         cores = n_threads or available_cores()
-        per_chain: int | None = max(1, cores // n_chains)
+        most = cores // n_chains if n_chains < MANY else min(cores // n_chains, observations.nnz // PER_THREAD)
+        per_chain: int | None = max(1, most)
         if engine == "ray":  # threads only wait for the cluster, which has its own cores
             cores, per_chain = n_chains, n_threads
         if engine == "cuda":  # the GPU waits for Python, which runs one thread at a time: a second one keeps it busy

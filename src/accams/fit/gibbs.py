@@ -24,6 +24,7 @@ from accams.model.stencils import Labels
 
 Random = np.random.Generator
 Counts = list[NDArray[np.int64]]
+QUICK = 5, 1  # rounds of k-means for first labels, and candidates for each of its centres, where few will do
 MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of stencils apart
 
 
@@ -255,7 +256,7 @@ class Chain:
         state, hyper = self.state, self.hyper
         start = generator(hyper.seed, Purpose.START, self.number, stencil)
         if hyper.start == "accams":
-            state.seed(0, "k-means++", start)
+            state.seed(0, "k-means++", start, *(QUICK if hyper.quick_start else ()))
             state.cluster(1, "k-means++", start, 2)
             alternate(state, BackfitSettings([state.k], max_iter=hyper.start_rounds), first=1)
         else:

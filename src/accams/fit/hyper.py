@@ -32,6 +32,7 @@ class Hyperparameters:
     growing: bool = False  # whether the number of clusters is unbounded (label prior "crp")
     start: Start = "prior"  # initialisation of new stencils
     start_rounds: int = 10  # most alternations of ACCAMS where that is the initialisation
+    quick_start: bool = False  # whether k-means before them is cut short
     sub: Sequence[int] = (1,)  # label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
     seed: int = 0  # seed of all random numbers
 

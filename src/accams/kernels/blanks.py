@@ -15,6 +15,8 @@ import numpy as np
 from accams.kernels.jit import kernel
 
 BLOCK = 256  # rows that take the lines of four groups in turn, which then stay in the nearest cache
+LANES = 4  # numbers that one instruction adds: lines are padded with zeros to a multiple of it
+WHOLE = ~np.uint64(LANES - 1)  # tells the compiler so
 
 
 @kernel
@@ -33,6 +35,18 @@ def recode(codes, n_codes, labels, unit, k):
     rest = np.arange(n_codes) - unit * digit_of(n_codes, unit, k)
     for i in range(codes.size):
         codes[i] = rest[codes[i]] + unit * labels[i]
+
+
+@kernel
+def replace(number, T, rows, cols, row_codes, col_codes, k, unit, first, members, start, flat):
+    """Put a stencil in the place of the one of that number, which has the same shape."""
+    group = np.searchsorted(members, number, side="right") - 1
+    n_codes = first[:, group + 1] - first[:, group]
+    recode(row_codes[group], n_codes[0], rows, unit[0, number], k[0, number])
+    recode(col_codes[group], n_codes[1], cols, unit[1, number], k[1, number])
+    for a in range(T.shape[0]):
+        for b in range(T.shape[1]):
+            flat[start[number] + a * T.shape[1] + b] = T[a, b]
 
 
 @kernel
@@ -56,11 +70,21 @@ def pair_counts(codes, n_codes, labels, k):
 @kernel
 def by_digit(counts, unit, k):
     """Add up the lines of `counts` by one digit of their code."""
-    digit, out = digit_of(len(counts), unit, k), np.zeros((k, counts.shape[1]), np.int64)
-    for x in range(counts.shape[0]):
-        for b in range(counts.shape[1]):
-            out[digit[x], b] += counts[x, b]
+    out = np.zeros((k, counts.shape[1]), np.int64)
+    for begin in range(0, len(counts), unit * k):
+        for digit in range(k):
+            total = out[digit]
+            for x in range(begin + digit * unit, begin + (digit + 1) * unit):
+                line = counts[x]
+                for b in range(total.size):
+                    total[b] += line[b]
     return out
+
+
+@kernel
+def room_for_lines(axis, first, width):
+    """Return room for the lines of all groups."""
+    return np.empty((first[axis, -1], -(-width // LANES) * LANES), np.int64)
 
 
 @kernel
@@ -74,7 +98,6 @@ def group_lines(lo, hi, axis, codes, labels, k, unit, first, members, start, fla
     for g in range(lo, hi):
         counts = pair_counts(codes[g], first[other, g + 1] - first[other, g], labels, width)
         begin, end = first[axis, g], first[axis, g + 1]
-        out[begin:end] = 0
         for s in range(members[g], members[g + 1]):
             cross = by_digit(counts, unit[other, s], k[other, s])
             own = np.zeros((k[axis, s], width), np.int64)
@@ -83,10 +106,19 @@ def group_lines(lo, hi, axis, codes, labels, k, unit, first, members, start, fla
                     t = factor * flat[start[s] + (a * k[1, s] + y if axis == 0 else y * k[1, s] + a)]
                     for b in range(width):
                         own[a, b] += t * cross[y, b]
-            digit = digit_of(end - begin, unit[axis, s], k[axis, s])
-            for x in range(end - begin):
-                for b in range(width):
-                    out[begin + x, b] += own[digit[x], b]
+            spread(own, unit[axis, s], s > members[g], out[begin:end])
+
+
+@kernel
+def spread(own, unit, add, out):
+    """Write (or add) to each line of `out`, those of all codes, the line of `own` of one digit of its code."""
+    for begin in range(0, len(out), unit * len(own)):
+        for digit in range(len(own)):
+            line = own[digit]
+            for x in range(begin + digit * unit, begin + (digit + 1) * unit):
+                to = out[x]
+                for b in range(to.size):
+                    to[b] = to[b] + line[b] if add else line[b]
 
 
 @kernel
@@ -97,27 +129,28 @@ def add_lines(lo, hi, codes, first, lines, mass, factors, n, l):
     of each group q; lines of group q begin at first[q].
     """
     f, g, h = factors
-    groups, width = first.size - 1, n.shape[1]
-    whole = groups - groups % 4
+    groups, wide = first.size - 1, np.uint64(lines.shape[1])
+    whole, sums = groups - groups % 4, np.empty((BLOCK, lines.shape[1]), np.int64)
     for start in range(lo, hi, BLOCK):
         begin, end = np.uint64(start), np.uint64(min(hi, start + BLOCK))
-        for i in range(begin, end):
-            for b in range(width):
-                l[i, b] = g * l[i, b] + h * n[i, b]
-                n[i, b] = f * n[i, b] + mass[b]
-        for q in range(0, whole, 4):  # four, so that l is read and written once for four additions
+        sums[:] = 0
+        for q in range(0, whole, 4):  # four, so that sums are read and written once for four additions
             f0, f1, f2, f3 = first[q], first[q + 1], first[q + 2], first[q + 3]
             c0, c1, c2, c3 = codes[q], codes[q + 1], codes[q + 2], codes[q + 3]
             for i in range(begin, end):
                 x0, x1 = np.uint64(f0 + c0[i]), np.uint64(f1 + c1[i])
                 x2, x3 = np.uint64(f2 + c2[i]), np.uint64(f3 + c3[i])
-                for b in range(width):
-                    l[i, b] += (lines[x0, b] + lines[x1, b]) + (lines[x2, b] + lines[x3, b])
+                for b in range(wide & WHOLE):
+                    sums[i - begin, b] += (lines[x0, b] + lines[x1, b]) + (lines[x2, b] + lines[x3, b])
         for q in range(whole, groups):
             for i in range(begin, end):
                 x = np.uint64(first[q] + codes[q, i])
-                for b in range(width):
-                    l[i, b] += lines[x, b]
+                for b in range(wide & WHOLE):
+                    sums[i - begin, b] += lines[x, b]
+        for i in range(begin, end):
+            for b in range(np.uint64(n.shape[1])):
+                l[i, b] = g * l[i, b] + h * n[i, b] + sums[i - begin, b]
+                n[i, b] = f * n[i, b] + mass[b]
 
 
 @kernel
