@@ -13,7 +13,7 @@ from item_choices import MATRIX, N_ITEMS, N_USERS, PENALTY, positional, regressi
 from scipy import sparse
 
 import accams
-from accams import InputError, ItemACCAMS
+from accams import InputError, ItemACCAMS, Observations
 from accams.use.records import POPULAR
 
 # -- input --------------------------------------------------------------------------------------------------------
@@ -281,3 +281,20 @@ def test_history_that_was_written_without_lists(both, tmp_path):
     bare = accams.load(tmp_path / "both")
     new = bare.update(pd.DataFrame({"user": ["new"] * 2, "item": ["i00", "i03"], "rating": [5.0, 5.0]}))
     assert new.recommend("new", 2)["item"].tolist() == both.recommend(history=["i00", "i03"], n=2)["item"].tolist()
+
+
+def test_penalties_chosen_on_the_latest_choices():
+    """Early, everybody chooses by taste; late, what is popular: the lists of later choices want a stronger dropout."""
+    random = np.random.default_rng(0)
+    taste = random.integers(3, size=300)[:, None] == np.arange(30) % 3
+    early = random.random((300, 30)) < np.where(taste, 0.5, 0.03)
+    late = ~early & (random.random((300, 30)) < np.where(np.arange(30) < 5, 0.5, 0.02))
+    rows, cols = np.nonzero(early | late)
+    times = late[rows, cols].astype(int)
+    obs = Observations.from_coo(rows, cols, np.ones(len(rows)), times=times)
+    at_random, latest = (ItemACCAMS(None, held_out=held_out).fit(obs) for held_out in ("random", "latest"))
+    assert latest.dropout_ > at_random.dropout_
+    head = ItemACCAMS(6000, held_out="latest", max_items=20).fit(obs)  # the items beyond have times, too
+    assert head.n_stencils_ > 0
+    with pytest.raises(InputError, match="held_out='latest' needs times"):
+        ItemACCAMS(held_out="latest").fit(positional())

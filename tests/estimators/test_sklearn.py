@@ -12,7 +12,7 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from accams import ACCAMS
+from accams import ACCAMS, ItemACCAMS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:none of these ids was seen in training"),
@@ -49,6 +49,17 @@ EXPECTED = {
 @pytest.mark.some(16)
 @parametrize_with_checks([ACCAMS(n_stencils=2, n_clusters=2)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+NO_VALUES = {"check_fit_idempotent": "predicts; a model of lists has no values to predict"}
+
+
+@pytest.mark.some(8)
+@parametrize_with_checks(
+    [ItemACCAMS(4000, penalty=1.0, dropout=0.0)], expected_failed_checks=lambda _: EXPECTED | NO_VALUES
+)
+def test_scikit_learn_checks_of_lists(estimator: Any, check: Any) -> None:
     check(estimator)
 
 

@@ -70,7 +70,9 @@ def test_the_ridge_is_the_best_of_those_around_it():
     choices = tastes()
     gram = gram_of(choices, 30)
     told = []
-    best = chosen_ridge(choices, gram, 0, watch=lambda done, planned: told.append((done, planned)))
+    best = chosen_ridge(
+        lambda: Trial.of(choices, gram, 0), gram, watch=lambda done, planned: told.append((done, planned))
+    )
     trial = Trial.of(choices, gram, 0)
     near = [Ridge(best.penalty * factor, best.dropout) for factor in (0.5, 2.0)]
     near += [Ridge(best.penalty, 1.0 - (1.0 - best.dropout) * factor) for factor in (0.5, 2.0)]
@@ -82,17 +84,40 @@ def test_the_ridge_is_the_best_of_those_around_it():
 def test_what_is_given_stays():
     choices = tastes()
     gram, told = gram_of(choices, 30), []
-    assert chosen_ridge(choices, gram, 0, 7.0, 0.25, lambda *both: told.append(both)) == (7.0, 0.25)
+    assert chosen_ridge(lambda: Trial.of(choices, gram, 0), gram, 7.0, 0.25, lambda *both: told.append(both)) == (
+        7.0,
+        0.25,
+    )
     assert told == []  # nothing was tried
-    assert chosen_ridge(choices, gram, 0, penalty=7.0).penalty == 7.0
-    assert chosen_ridge(choices, gram, 0, dropout=0.25).dropout == 0.25
+    assert chosen_ridge(lambda: Trial.of(choices, gram, 0), gram, penalty=7.0).penalty == 7.0
+    assert chosen_ridge(lambda: Trial.of(choices, gram, 0), gram, dropout=0.25).dropout == 0.25
+
+
+def test_a_trial_by_time():
+    """Late choices are to be found from earlier ones, of users who have both; the gram knows nothing of them."""
+    choices = tastes(60)
+    late = np.random.default_rng(1).random(len(choices)) < 0.3
+    trial = Trial.by_time(choices, late, 30, 0)
+    before, after = np.zeros((2, 60, 30))
+    rows = np.repeat(np.arange(60), np.diff(choices.starts))
+    before[rows[~late], choices.columns[~late]] = choices.weights[~late]
+    after[rows[late], choices.columns[late]] = choices.weights[late]
+    largest = np.maximum(before, after).max(axis=1, keepdims=True)
+    wanted = (after > 0) & (after >= 0.5 * largest)
+    both = before.any(axis=1) & wanted.any(axis=1)
+    np.testing.assert_array_equal(trial.items, np.arange(30))
+    np.testing.assert_allclose(trial.gram, before.T @ before, rtol=1e-6)
+    np.testing.assert_array_equal(trial.seen, before[both] > 0)
+    np.testing.assert_array_equal(trial.given, before[both])
+    np.testing.assert_array_equal(trial.wanted, wanted[both])
+    assert Trial.by_time(choices, np.ones(len(choices), bool), 30, 0) is None
 
 
 @pytest.mark.parametrize("n_users", [1, 30])
 def test_of_few_users_a_ridge_is_taken_by_rule(n_users):
     choices = tastes(n_users)
     gram = gram_of(choices, 30)
-    assert chosen_ridge(choices, gram, 0) == (first_penalty(gram), 0.5)
+    assert chosen_ridge(lambda: Trial.of(choices, gram, 0), gram) == (first_penalty(gram), 0.5)
     assert first_penalty(gram) > 0
     assert first_penalty(np.zeros((2, 2))) == 1.0
 

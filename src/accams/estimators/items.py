@@ -1,6 +1,7 @@
 """ItemACCAMS: lists by which items go with which."""
 
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.memory import memory_of_machine
 from accams.fit.itemmap import compressed_map
-from accams.fit.items import among, chosen_ridge, gram_of, masses_of
+from accams.fit.items import Trial, among, chosen_ridge, gram_of, masses_of
 from accams.fit.keys import seed_of
 from accams.fit.regression import Ridge, dropped, solved
 from accams.fit.tail import extended
@@ -38,6 +39,7 @@ SHARE_OF_TAIL = 0.1  # bytes of an item beyond the regression, by those of one i
 NOT_KEPT = ("verbose", "n_threads")  # they must not change the file, nor so what room it has for stencils
 TRAINING = ("penalty_", "dropout_", "feedback_", "n_stencils_", "n_features_in_")  # attributes that a file keeps
 ONE_THREAD = 4000  # items up to which one thread of linear algebra is fast enough
+LATE = 0.1  # share of the choices that are the latest ones
 SPARE = 64  # bytes of a file, for numbers in the header that may become longer
 
 
@@ -110,13 +112,15 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         head = np.arange(size)
         if self.max_bytes is not None and size > self.max_items:
             head = np.sort(np.argsort(-masses, kind="stable")[: self.max_items])
+        late = self._late(observations, head)
         self._check_memory(len(head))
         with ProgressBar(self.verbose, "counting", observations.nnz) as bar, self._linear_algebra(len(head)):
             progress = _Progress(bar)
             inside = choices if len(head) == size else among(choices, head, size)
             gram = gram_of(inside, len(head))
             penalty, dropout = (None if isinstance(x, str) else float(x) for x in (self.penalty, self.dropout))
-            ridge = chosen_ridge(inside, gram, seed, penalty, dropout, progress.of("choosing the penalty"))
+            trial = partial(self._trial, inside, gram, late, seed)
+            ridge = chosen_ridge(trial, gram, penalty, dropout, progress.of("choosing the penalty"))
             gram = dropped(gram, ridge.dropout)
             item_map = ItemMap.empty(masses, ridge.penalty, observations.shape[0], feedback)
             self._describe(X, y, observations, item_map, ridge)
@@ -164,6 +168,22 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         if not weights.any():
             raise InputError("nobody chose anything: every weight is zero")
         return feedback, Interactions(observations.row_starts, observations.cols, few(weights / weights.max()))
+
+    def _late(self, observations: Observations, head: Positions) -> NDArray[np.bool_] | None:
+        """Return which choices of items in the head are the latest ones, if penalties are chosen on those."""
+        if self.held_out != "latest":
+            return None
+        if observations.times is None:
+            raise InputError(
+                "held_out='latest' needs times: pass a table with a column of times, or Observations that have them"
+            )
+        times = observations.times[np.isin(observations.cols, head)]
+        first = len(times) - max(1, int(LATE * len(times)))
+        return np.asarray(times >= np.partition(times, first)[first])
+
+    def _trial(self, choices: Interactions, gram: Floats, late: NDArray[np.bool_] | None, seed: int) -> Trial | None:
+        """Return what penalties are chosen on."""
+        return Trial.of(choices, gram, seed) if late is None else Trial.by_time(choices, late, len(gram), seed)
 
     def _check_memory(self, n_items: int) -> None:
         """Refuse a regression that would not fit into memory."""

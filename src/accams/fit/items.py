@@ -36,8 +36,7 @@ def among(choices: Interactions, items: Positions, size: int) -> Interactions:
     """Return the choices of some items alone, by their places among those."""
     place = np.full(size, -1, np.int64)
     place[items] = np.arange(len(items))
-    users = np.repeat(np.arange(len(choices.starts) - 1), np.diff(choices.starts))
-    return Interactions.at(users, place[choices.columns], len(choices.starts) - 1, choices.weights)
+    return Interactions.at(_rows_of(choices), place[choices.columns], len(choices.starts) - 1, choices.weights)
 
 
 def gram_of(choices: Interactions, size: int) -> Floats:
@@ -61,41 +60,56 @@ def gram_of(choices: Interactions, size: int) -> Floats:
 
 @dataclass(frozen=True)
 class Trial:
-    """Users held out: what is given of their choices, and what is to be found."""
+    """Choices held out: what is given of some users, and what is to be found."""
 
     items: Positions  # the most popular ones
-    gram: Floats  # of all other users
+    gram: Floats  # of all that is not held out
     given: Floats  # (user, item): weights
     seen: NDArray[np.bool_]  # (user, item): given, so that it cannot be found
     wanted: NDArray[np.bool_]  # (user, item)
 
     @classmethod
     def of(cls, choices: Interactions, gram: Floats, seed: int) -> Self | None:
-        """Hold out some users; None if there are too few."""
+        """Hold out some users, of whom some choices are to be found; None if there are too few."""
         random = generator(seed, Purpose.VALIDATION)
-        counts = np.diff(choices.starts)
-        able = np.flatnonzero(counts >= FEWEST_ITEMS)
+        able = np.flatnonzero(np.diff(choices.starts) >= FEWEST_ITEMS)
         number = min(MOST_USERS, max(USUAL_USERS, int(SHARE * len(able))), len(able) // 3)
         if number < FEWEST_USERS:
             return None
         users = np.sort(random.permutation(able)[:number])
-        items = np.sort(np.argsort(-np.diagonal(gram), kind="stable")[:MOST_ITEMS])
+        items = _popular(gram)
         some = among(choices.take(users), items, len(gram))
+        hidden = random.random(len(some)) < HIDDEN
         rest = gram[np.ix_(items, items)] - gram_of(some, len(items))
-        rows, cols = np.repeat(np.arange(number), np.diff(some.starts)), some.columns
-        weights = np.ones(len(cols)) if some.weights is None else some.weights.astype(np.float64)
-        largest = np.zeros(number)
-        np.maximum.at(largest, rows, weights)
-        hidden = random.random(len(cols)) < HIDDEN
-        given, seen, wanted = np.zeros((number, len(items))), *np.zeros((2, number, len(items)), np.bool_)
-        shown = ~hidden
-        given[rows[shown], cols[shown]], seen[rows[shown], cols[shown]] = weights[shown], True
-        liked = hidden & (weights >= 0.5 * largest[rows]) & (weights > 0.0)
-        wanted[rows[liked], cols[liked]] = True
-        some_wanted = wanted.any(axis=1)
-        if some_wanted.sum() < FEWEST_USERS:
+        return cls._made(items, rest, some.where(~hidden), some.where(hidden))
+
+    @classmethod
+    def by_time(cls, choices: Interactions, late: NDArray[np.bool_], size: int, seed: int) -> Self | None:
+        """Hold out the late choices, which are to be found from the earlier ones of the same users."""
+        random = generator(seed, Purpose.VALIDATION)
+        before, after = choices.where(~late), choices.where(late)
+        able = np.flatnonzero((np.diff(before.starts) > 0) & (np.diff(after.starts) > 0))
+        if len(able) < FEWEST_USERS:
             return None
-        return cls(items, rest, given[some_wanted], seen[some_wanted], wanted[some_wanted])
+        users, gram = np.sort(random.permutation(able)[:MOST_USERS]), gram_of(before, size)
+        items = _popular(gram)
+        both = (among(x.take(users), items, size) for x in (before, after))
+        return cls._made(items, gram[np.ix_(items, items)], *both)
+
+    @classmethod
+    def _made(cls, items: Positions, gram: Floats, shown: Interactions, hidden: Interactions) -> Self | None:
+        """Take what users like most among hidden choices for what is to be found; None if too few have any."""
+        size = len(shown.starts) - 1, len(items)
+        given, seen, wanted, largest = np.zeros(size), *np.zeros((2, *size), np.bool_), np.zeros(size[0])
+        parts = [(_rows_of(x), x.columns, _weights_of(x)) for x in (shown, hidden)]
+        for rows, _, weights in parts:
+            np.maximum.at(largest, rows, weights)
+        (rows, cols, weights), (others, at, worth) = parts
+        given[rows, cols], seen[rows, cols] = weights, True
+        liked = (worth >= 0.5 * largest[others]) & (worth > 0.0)
+        wanted[others[liked], at[liked]] = True
+        some = wanted.any(axis=1)
+        return cls(items, gram, given[some], seen[some], wanted[some]) if some.sum() >= FEWEST_USERS else None
 
     def ndcg(self, ridge: Ridge) -> float:
         """Return the mean NDCG of lists by the map of this ridge."""
@@ -110,6 +124,18 @@ class Trial:
         return float(np.mean(hits @ discounts / best))
 
 
+def _popular(gram: Floats) -> Positions:
+    return np.sort(np.argsort(-np.diagonal(gram), kind="stable")[:MOST_ITEMS])
+
+
+def _rows_of(choices: Interactions) -> Positions:
+    return np.repeat(np.arange(len(choices.starts) - 1), np.diff(choices.starts))
+
+
+def _weights_of(choices: Interactions) -> Floats:
+    return np.ones(len(choices)) if choices.weights is None else choices.weights.astype(np.float64)
+
+
 def first_penalty(gram: Floats) -> float:
     """Return a penalty of the right order: some times the mean mass of an item that was chosen."""
     masses = np.diagonal(gram)
@@ -118,17 +144,16 @@ def first_penalty(gram: Floats) -> float:
 
 
 def chosen_ridge(
-    choices: Interactions, gram: Floats, seed: int, penalty: float | None = None, dropout: float | None = None,
+    make_trial: Callable[[], Trial | None], gram: Floats, penalty: float | None = None, dropout: float | None = None,
     watch: Watch | None = None,
 ) -> Ridge:  # fmt: skip
-    """Return the penalty and the dropout whose lists find most of what held-out users chose.
+    """Return the penalty and the dropout whose lists find most of what a trial holds out.
 
     The search walks from a first guess, in steps of a factor of two of the penalty or of the share of choices that are
     kept, as long as lists get better. What is given stays as it is.
     """
-    first, trial = first_penalty(gram) if penalty is None else penalty, None
-    if penalty is None or dropout is None:
-        trial = Trial.of(choices, gram, seed)
+    first = first_penalty(gram) if penalty is None else penalty
+    trial = make_trial() if penalty is None or dropout is None else None
     tried = dict[tuple[int, int], float]()
 
     def ridge_at(step: int, halvings: int) -> Ridge:

@@ -22,8 +22,8 @@ class ItemSettings(Settings):
     )
     penalty: float | str = setting(
         Either(AUTO, Number(0.0, 1e30, open_low=True)),
-        "Ridge penalty of the item-item regression. 'auto' chooses the one whose lists find most of what held-out "
-        "users have chosen.",
+        "Ridge penalty of the item-item regression. 'auto' chooses the one whose lists find most of what is held "
+        "out (`held_out`).",
         default="auto",
         flag="--list-penalty",
     )
@@ -33,6 +33,13 @@ class ItemSettings(Settings):
         "items a score rests on. 'auto' chooses it as the penalty.",
         default="auto",
         flag="--list-dropout",
+    )
+    held_out: str = setting(
+        Words("random", "latest"),
+        "What penalty and dropout are chosen on. 'random' holds out some users, of whom a random fifth of the choices "
+        "is to be found. 'latest' holds out the latest tenth of all choices, for lists that should tell what comes "
+        "next: it needs times.",
+        default="random",
     )
     feedback: str = setting(
         Words("auto", *common.FEEDBACK),
