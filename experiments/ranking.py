@@ -4,8 +4,9 @@
 chosen on a validation task that sees nothing of the test (`lists/search.py`). So is the input of every method: likes
 only, or *weighted*, where a film that was rated lower counts 0.3. `ItemACCAMS` is given the ratings of the training
 data and chooses for itself: that is part of its seconds, whereas a rival's are those of one fit with its setting. It
-does not know of time, so that by the temporal protocol it is also shown *set*, with what validation chose for EASE with
-dropout. A ± is the standard error of the difference over the test users. Rivals need `pip install implicit`.
+does so on users at random; by the temporal protocol it is also shown with `held_out="latest"`, and with the input that
+validation chose for EASE with dropout. A ± is the standard error of the difference over the test users. Rivals need
+`pip install implicit`.
 
 Run: python experiments/ranking.py [--set 100k|1m] [--protocol NAME ...] [--sizes N ...] [--without NAME ...] [--quick]
      [--slow] [--out FILE]
@@ -49,7 +50,7 @@ def methods(protocol: str, done: list[Row], given: argparse.Namespace) -> Iterat
     yield from (compressed_ease(chosen, size) for size in sizes)
     yield from (ours.sized(size) for size in sizes)
     if protocol == "temporal":
-        yield from (ours.set_as(chosen, size) for size in sizes)
+        yield from (ours.latest(chosen["input"], size) for size in sizes)
     if given.slow:
         yield from ours.of_users_and_items(given.quick)
 
@@ -61,7 +62,7 @@ def results(protocol: Protocol, given: argparse.Namespace) -> list[Row]:
     for method in methods(protocol.name, rows, given):
         setting = choose(method, protocol.validation, given.quick, say)
         began = perf_counter()
-        fitted = method.fit(test.ratings, **setting)
+        fitted = method.fitted(test, setting)
         seconds = perf_counter() - began
         lists = fitted.lists(test.history, test.users)
         test.check(lists)
@@ -105,7 +106,9 @@ def main() -> None:
     parser.add_argument("--set", default="1m", choices=["100k", "1m"])
     parser.add_argument("--protocol", nargs="*", choices=PROTOCOLS, default=PROTOCOLS)
     parser.add_argument("--sizes", nargs="*", type=int, help="bytes of ours; by default 100,000 and 400,000")
-    parser.add_argument("--without", nargs="*", choices=[x.name for x in RIVALS if "EASE" not in x.name], help="rivals")
+    parser.add_argument(
+        "--without", nargs="*", choices=[x.name for x in RIVALS if "EASE" not in x.name], help="rivals to leave out"
+    )
     parser.add_argument("--quick", action="store_true", help="choose among inputs only, one size, short fits")
     parser.add_argument("--slow", action="store_true", help="ACCAMS and BayesianACCAMS too, which take minutes")
     parser.add_argument("--out", type=Path, help="CSV of all rows")

@@ -17,10 +17,11 @@ from lists.rivals import Fitted, Matrix, Method, Users
 SIZES = (100_000, 400_000)
 
 
-def item_accams(ratings: Matrix, max_bytes: int, input: str = "weighted", **how: Any) -> Fitted:
-    """Fit `ItemACCAMS`: by default it chooses penalty and dropout itself."""
-    given = {"seen_weight": INPUTS[input], **how}
-    model: Any = ItemACCAMS(max_bytes, verbose=False, **given).fit(Observations.from_sparse(ratings))
+def item_accams(ratings: Matrix, max_bytes: int, input: str = "weighted", times: Any = None, **how: Any) -> Fitted:
+    """Fit `ItemACCAMS`, which chooses penalty and dropout itself."""
+    rows = np.repeat(np.arange(ratings.shape[0]), np.diff(ratings.indptr))
+    obs = Observations.from_coo(rows, ratings.indices, ratings.data, shape=ratings.shape, times=times)
+    model: Any = ItemACCAMS(max_bytes, seen_weight=INPUTS[input], verbose=False, **how).fit(obs)
 
     def lists(history: Matrix, _: Users) -> Lists:
         found = model.recommend(history=Observations.from_sparse(history), n=LENGTH)
@@ -88,9 +89,10 @@ def sized(max_bytes: int) -> Method:
     return Method(f"ItemACCAMS, {max_bytes:,} bytes", item_accams, {"max_bytes": max_bytes})
 
 
-def set_as(setting: dict[str, Any], max_bytes: int) -> Method:
-    """Return `ItemACCAMS` of this size with what validation chose for EASE with dropout."""
-    return Method(f"ItemACCAMS, {max_bytes:,} bytes, set", item_accams, {"max_bytes": max_bytes, **setting})
+def latest(input: str, max_bytes: int) -> Method:
+    """Return `ItemACCAMS` of this size, which chooses on the latest choices of the training data."""
+    start = {"max_bytes": max_bytes, "input": input, "held_out": "latest"}
+    return Method(f"ItemACCAMS, {max_bytes:,} bytes, latest", item_accams, start, timed=True)
 
 
 def of_users_and_items(quick: bool) -> tuple[Method, ...]:

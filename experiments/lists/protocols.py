@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +46,14 @@ class Task:
     """Training data, and the histories of some users with what they should find.
 
     Rows of `history` and `relevant` are these users; `users` are their rows in `ratings`, or None if they have none.
+    `times` are those of the ratings, in their order, where a protocol goes by time.
     """
 
     ratings: sparse.csr_array
     history: sparse.csr_array
     relevant: sparse.csr_array
     users: NDArray[np.int64] | None = None
+    times: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check that nothing to be found is visible, and that every user has a history and something to find."""
@@ -61,12 +64,12 @@ class Task:
         assert np.diff(self.relevant.indptr).all()
 
     @classmethod
-    def of_known(cls, ratings: sparse.csr_array, held: sparse.csr_array) -> Task:
+    def of_known(cls, ratings: sparse.csr_array, held: sparse.csr_array, times: NDArray[Any] | None = None) -> Task:
         """Return the task of the users in `ratings` with held-out likes."""
         known = np.flatnonzero(np.diff(ratings.indptr))
         ratings, held = ratings[known], held[known]
         users = np.flatnonzero(np.diff(held.indptr))
-        return cls(ratings, ratings[users], held[users], users)
+        return cls(ratings, ratings[users], held[users], users, times)
 
     def measure(self, lists: Lists) -> dict[str, float]:
         """Compute the measures of these lists.
@@ -168,7 +171,7 @@ def strong_generalisation(ratings: sparse.csr_array, seed: int = 0) -> Protocol:
 def temporal(obs: Observations) -> tuple[Task, Observations]:
     """Return the task of finding the likes among the last tenth of the ratings, and the ratings before."""
     before, after = by_time(obs, 0.1)
-    return Task.of_known(as_matrix(before), weigh(as_matrix(after), "likes")), before
+    return Task.of_known(as_matrix(before), weigh(as_matrix(after), "likes"), before.times), before
 
 
 def protocols(obs: Observations) -> list[Protocol]:

@@ -17,7 +17,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from accams.fit.regression import dropped, leading, solved
-from lists.protocols import INPUTS, Lists, best, weigh
+from lists.protocols import INPUTS, Lists, Task, best, weigh
 from rivals.quantise import encode
 
 Matrix = sparse.csr_array
@@ -35,14 +35,19 @@ class Fitted(NamedTuple):
 class Method:
     """A method with its grid of parameters.
 
-    `fit` takes ratings and the parameters named in `start`, where the search begins. `grid` has the values that are
-    tried, parameter by parameter in this order.
+    `fit` takes ratings, their times if it is `timed`, and the parameters named in `start`, where the search begins.
+    `grid` has the values that are tried, parameter by parameter in this order.
     """
 
     name: str
     fit: Callable[..., Fitted]
     start: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    timed: bool = False
+
+    def fitted(self, task: Task, setting: Mapping[str, Any]) -> Fitted:
+        """Fit to the training data of a task."""
+        return self.fit(task.ratings, **setting, **({"times": task.times} if self.timed else {}))
 
 
 def popularity(ratings: Matrix, input: str) -> Fitted:

@@ -26,7 +26,7 @@ def choose(method: Method, task: Task, quick: bool = False, say: Callable[..., N
         key = tuple(setting.values())
         if key not in tried:
             began = perf_counter()
-            tried[key] = task.measure(method.fit(task.ratings, **setting).lists(task.history, task.users))["NDCG@10"]
+            tried[key] = task.measure(method.fitted(task, setting).lists(task.history, task.users))["NDCG@10"]
             say(f"  {method.name}, {as_text(setting)}: {tried[key]:.4f} ({perf_counter() - began:.1f} s)")
         return tried[key]
 

@@ -294,7 +294,23 @@ def test_penalties_chosen_on_the_latest_choices():
     obs = Observations.from_coo(rows, cols, np.ones(len(rows)), times=times)
     at_random, latest = (ItemACCAMS(None, held_out=held_out).fit(obs) for held_out in ("random", "latest"))
     assert latest.dropout_ > at_random.dropout_
-    head = ItemACCAMS(6000, held_out="latest", max_items=20).fit(obs)  # the items beyond have times, too
-    assert head.n_stencils_ > 0
-    with pytest.raises(InputError, match="held_out='latest' needs times"):
-        ItemACCAMS(held_out="latest").fit(positional())
+    head = np.sort(np.argsort(-np.bincount(cols), kind="stable")[:20])
+    inside, place = np.isin(cols, head), np.searchsorted(head, cols)
+    alone = Observations.from_coo(rows[inside], place[inside], np.ones(inside.sum()), times=times[inside])
+    one, other = ItemACCAMS(6000, held_out="latest", max_items=20).fit(obs), ItemACCAMS(held_out="latest").fit(alone)
+    assert (one.penalty_, one.dropout_) == (other.penalty_, other.dropout_)  # items beyond the head have times, too
+
+
+def test_times_that_say_nothing():
+    rows, cols = np.nonzero(MATRIX)
+    ones, days = np.ones(len(rows)), np.arange(len(rows)).astype("datetime64[D]")
+    given = ItemACCAMS(None, penalty=1.0, dropout=0.0, held_out="latest").fit(positional())  # nothing to choose
+    assert (given.penalty_, given.dropout_) == (1.0, 0.0)
+    assert ItemACCAMS(None, held_out="latest").fit(Observations.from_coo(rows, cols, ones, times=days)).penalty_ > 0
+    for times, says in ((None, "needs the time"), (np.where(cols == 0, np.datetime64("NaT"), days), "have no time"),
+                        (np.zeros(len(rows)), "every entry would be held out")):  # fmt: skip
+        with pytest.raises(InputError, match=f"held_out='latest'.*{says}"):
+            ItemACCAMS(held_out="latest").fit(Observations.from_coo(rows, cols, ones, times=times))
+    early = Observations.from_coo(rows, cols, ones, times=(rows > 0.7 * N_USERS).astype(int))
+    with pytest.warns(UserWarning, match="too few users have both early and late choices"):
+        ItemACCAMS(held_out="latest").fit(early)

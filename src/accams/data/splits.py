@@ -167,12 +167,17 @@ def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observa
     >>> train.times.tolist(), test.times.tolist()
     ([10, 20], [30])
     """
-    times = _times(obs, "by_time")
-    first = obs.nnz - _share(obs.nnz, test, "entries")
+    return obs.split(np.flatnonzero(late_entries(obs, test, "by_time")))
+
+
+def late_entries(obs: Observations, share: float, caller: str) -> NDArray[np.bool_]:
+    """Return which entries are the latest ones: this share of all, or more where times are equal."""
+    times = _times(obs, caller)
+    first = obs.nnz - _share(obs.nnz, share, "entries")
     late = times >= np.partition(times, first)[first]
     if late.all():
-        raise InputError("every entry would be held out, because too many share the earliest time: lower test")
-    return obs.split(np.flatnonzero(late))
+        raise InputError(f"{caller}: every entry would be held out, because too many share the earliest time")
+    return np.asarray(late)
 
 
 def held_out_users(

@@ -87,18 +87,24 @@ class GraphState(CpuState):
         blanks = *self._blanks.codes, *self._blanks.layout, self.engine.blank, self._factors, number
         numbers = rule.concentration, rule.kappa, rule.spread, rule.precision, self.engine.grid.limit
         T, N, L, (rows, cols) = visit.visit(axes, keys, rule.T, counts, self._side(0), self._side(1), blanks, *numbers)
-        self.end(T)
-        self._is_put = False
+        if self._is_put:
+            self._blanks.stale[number] = True
+        try:
+            self.end(T)
+        finally:
+            self._is_put = False
         self._visited.append(Visited(T, [*counts], (int(rows), int(cols)), gain_of(Tables(N, L, counts[0]), T)))
 
     @property
     def _in_one_call(self) -> bool:
         """Whether a visit is one kernel: where several chains run at once, and none has threads of its own.
 
-        Both axes must have updates, which apply the pending shifts.
+        All stored cells must have one value and one weight, other than that of blanks, and codes of rows and columns
+        the same type. Both axes must have updates, which apply the pending shifts.
         """
         alone = self.engine.threads.callers == 1 or any(len(order.ranges) > 1 for order in self.orders.values())
-        return self._factors is not None and min(self.k) > 1 and not alone
+        by_row, by_col = self._blanks.codes
+        return self._factors is not None and min(self.k) > 1 and by_row.dtype == by_col.dtype and not alone
 
     def _side(self, axis: int) -> tuple[Any, ...]:
         """Return what the updates of one axis need: see `accams.kernels.visit`."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Self
+from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from accams.data.feedback import Feedback
 from accams.data.inputs import Choices, choices_of, pair_names
 from accams.data.observations import Observations
+from accams.data.splits import late_entries
 from accams.errors import InputError
 from accams.estimators.base import StencilEstimator
 from accams.estimators.memory import memory_of_machine
@@ -112,16 +114,15 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         head = np.arange(size)
         if self.max_bytes is not None and size > self.max_items:
             head = np.sort(np.argsort(-masses, kind="stable")[: self.max_items])
-        late = self._late(observations, head)
         self._check_memory(len(head))
         with ProgressBar(self.verbose, "counting", observations.nnz) as bar, self._linear_algebra(len(head)):
             progress = _Progress(bar)
             inside = choices if len(head) == size else among(choices, head, size)
             gram = gram_of(inside, len(head))
             penalty, dropout = (None if isinstance(x, str) else float(x) for x in (self.penalty, self.dropout))
-            trial = partial(self._trial, inside, gram, late, seed)
-            ridge = chosen_ridge(trial, gram, penalty, dropout, progress.of("choosing the penalty"))
-            gram = dropped(gram, ridge.dropout)
+            trial = partial(self._trial, inside, gram, observations, head, seed)
+            ridge = chosen_ridge(trial, gram, penalty, dropout, progress.of("choosing penalty and dropout"))
+            gram = dropped(gram, ridge.dropout, overwrite=True)
             item_map = ItemMap.empty(masses, ridge.penalty, observations.shape[0], feedback)
             self._describe(X, y, observations, item_map, ridge)
             if self.max_bytes is None:
@@ -169,21 +170,17 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
             raise InputError("nobody chose anything: every weight is zero")
         return feedback, Interactions(observations.row_starts, observations.cols, few(weights / weights.max()))
 
-    def _late(self, observations: Observations, head: Positions) -> NDArray[np.bool_] | None:
-        """Return which choices of items in the head are the latest ones, if penalties are chosen on those."""
-        if self.held_out != "latest":
-            return None
-        if observations.times is None:
-            raise InputError(
-                "held_out='latest' needs times: pass a table with a column of times, or Observations that have them"
-            )
-        times = observations.times[np.isin(observations.cols, head)]
-        first = len(times) - max(1, int(LATE * len(times)))
-        return np.asarray(times >= np.partition(times, first)[first])
-
-    def _trial(self, choices: Interactions, gram: Floats, late: NDArray[np.bool_] | None, seed: int) -> Trial | None:
-        """Return what penalties are chosen on."""
-        return Trial.of(choices, gram, seed) if late is None else Trial.by_time(choices, late, len(gram), seed)
+    def _trial(
+        self, choices: Interactions, gram: Floats, observations: Observations, head: Positions, seed: int
+    ) -> Trial | None:
+        """Return what penalty and dropout are chosen on, given the choices of the items in the head."""
+        if self.held_out == "random":
+            return Trial.of(choices, gram, seed)
+        late = late_entries(observations, LATE, "held_out='latest'")[np.isin(observations.cols, head)]
+        trial = Trial.by_time(choices, late, len(gram), seed)
+        if trial is None:
+            warn("too few users have both early and late choices: penalty and dropout are set by rule", stacklevel=6)
+        return trial
 
     def _check_memory(self, n_items: int) -> None:
         """Refuse a regression that would not fit into memory."""

@@ -35,10 +35,8 @@ MAY_DIFFER = (
 )  # fmt: skip
 STENCILS = (10, 30)  # fewest and most, where the user does not say,
 PER_STENCIL = 1.3  # and how many observations a row or column must have on average for each, if it has `CLUSTERS`
-FEW_ROUNDS, MOST_ROUNDS = (
-    2,
-    10,
-)  # of ACCAMS for first labels: few where sweeps of the calibration or over all cells follow
+# Rounds of ACCAMS for first labels: few where sweeps of the calibration, or over all cells, follow.
+FEW_ROUNDS, MOST_ROUNDS = 2, 10
 CLUSTERS, FEWEST_CLUSTERS, MOST_CLUSTERS = 10, 3, 33  # of rows and columns: the geometric mean, and the bounds
 SWEEPS = (150, 500)  # most sweeps of a run that ends by itself: for large data and for small,
 WORK = 4e10  # in between as many as visit so many ratings, over all chains and at most so many stencils as above;

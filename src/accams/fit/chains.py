@@ -17,8 +17,8 @@ from accams.threads import available_cores
 
 T = TypeVar("T")
 GPU_CHAINS = 2  # chains at once on a GPU
-MANY = 4  # chains that wait for the interpreter, so that further threads gain nothing
-PER_THREAD = 1 << 20  # unless each has so many observations
+MANY = 4  # chains, from which on those of observed zeros wait for the interpreter and gain nothing by further threads,
+PER_THREAD = 1 << 20  # unless each has so many stored cells and labels to go through
 
 
 class Chains:
@@ -32,7 +32,9 @@ class Chains:
         tau2: float, n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
     ) -> None:  # fmt: skip
         cores = n_threads or available_cores()
-        most = cores // n_chains if n_chains < MANY else min(cores // n_chains, observations.nnz // PER_THREAD)
+        most = cores // n_chains
+        if n_chains >= MANY and observations.blank_weight is not None:
+            most = min(most, (observations.nnz + sum(observations.shape) * len(hyper.shapes)) // PER_THREAD)
         per_chain: int | None = max(1, most)
         if engine == "ray":  # threads only wait for the cluster, which has its own cores
             cores, per_chain = n_chains, n_threads

@@ -5,7 +5,8 @@ Which items go with which is a regression of what people chose on itself (EASE, 
     |X - X B|^2 + lambda |B|^2    with a diagonal of zeros,
 
 and with A = X'X + lambda I the loss of any other map S of zero diagonal is larger by exactly tr((B - S)' A (B - S)).
-So this is the error that a stencil sum in place of B should minimise; its diagonal, which is never used, is free. The
+So this is the error that a stencil sum in place of B should minimise; its diagonal, which is never used, is free. (X'X
+is what dropout makes of it: see `accams.fit.regression`.) The
 gradient needs B no more than A does: off the diagonal, A B is X'X.
 
 Lines of the map are scaled by h, about the square root of the diagonal of A (`scales`): the metric of the scaled map

@@ -21,7 +21,8 @@ FEWEST_USERS = 20  # with something to find
 HIDDEN = 0.2  # share of their choices that is to be found
 MOST_ITEMS = 3000  # in the regressions that are tried: the most popular ones
 FIRST = 1.0  # penalty that is tried first, by the mean mass of an item
-STEP, MOST_TRIALS = 2.0, 16  # from one penalty, and from one share of choices that are kept, to the next
+STEP = 2.0  # from one penalty, and from one share of choices that are kept, to the next
+MOST_TRIALS = 30  # after which the search takes the best so far
 HALVINGS, MOST_HALVINGS = 1, 6  # of that share: tried first, and at most
 LENGTH = 100  # of the lists that are compared
 
@@ -77,24 +78,23 @@ class Trial:
         if number < FEWEST_USERS:
             return None
         users = np.sort(random.permutation(able)[:number])
-        items = _popular(gram)
+        items = _popular(np.diagonal(gram))
         some = among(choices.take(users), items, len(gram))
         hidden = random.random(len(some)) < HIDDEN
         rest = gram[np.ix_(items, items)] - gram_of(some, len(items))
-        return cls._made(items, rest, some.where(~hidden), some.where(hidden))
+        return cls._made(items, rest, some.only(~hidden), some.only(hidden))
 
     @classmethod
     def by_time(cls, choices: Interactions, late: NDArray[np.bool_], size: int, seed: int) -> Self | None:
         """Hold out the late choices, which are to be found from the earlier ones of the same users."""
         random = generator(seed, Purpose.VALIDATION)
-        before, after = choices.where(~late), choices.where(late)
+        before, after = choices.only(~late), choices.only(late)
         able = np.flatnonzero((np.diff(before.starts) > 0) & (np.diff(after.starts) > 0))
         if len(able) < FEWEST_USERS:
             return None
-        users, gram = np.sort(random.permutation(able)[:MOST_USERS]), gram_of(before, size)
-        items = _popular(gram)
+        users, items = np.sort(random.permutation(able)[:MOST_USERS]), _popular(masses_of(before, size))
         both = (among(x.take(users), items, size) for x in (before, after))
-        return cls._made(items, gram[np.ix_(items, items)], *both)
+        return cls._made(items, gram_of(among(before, items, size), len(items)), *both)
 
     @classmethod
     def _made(cls, items: Positions, gram: Floats, shown: Interactions, hidden: Interactions) -> Self | None:
@@ -124,8 +124,8 @@ class Trial:
         return float(np.mean(hits @ discounts / best))
 
 
-def _popular(gram: Floats) -> Positions:
-    return np.sort(np.argsort(-np.diagonal(gram), kind="stable")[:MOST_ITEMS])
+def _popular(masses: Floats) -> Positions:
+    return np.sort(np.argsort(-masses, kind="stable")[:MOST_ITEMS])
 
 
 def _rows_of(choices: Interactions) -> Positions:
@@ -137,7 +137,7 @@ def _weights_of(choices: Interactions) -> Floats:
 
 
 def first_penalty(gram: Floats) -> float:
-    """Return a penalty of the right order: some times the mean mass of an item that was chosen."""
+    """Return a penalty of the right order: the mean mass of an item that was chosen."""
     masses = np.diagonal(gram)
     masses = masses[masses > 0.0]
     return FIRST * float(masses.mean()) if len(masses) else 1.0
@@ -150,7 +150,7 @@ def chosen_ridge(
     """Return the penalty and the dropout whose lists find most of what a trial holds out.
 
     The search walks from a first guess, in steps of a factor of two of the penalty or of the share of choices that are
-    kept, as long as lists get better. What is given stays as it is.
+    kept, while lists get better and not too many have been tried. What is given stays as it is.
     """
     first = first_penalty(gram) if penalty is None else penalty
     trial = make_trial() if penalty is None or dropout is None else None

@@ -36,8 +36,8 @@ class Directions(NamedTuple):
     sizes: Floats  # the metric's length of each column of `rows`, largest first
 
 
-def dropped(gram: Floats, dropout: float) -> Floats:
-    """Return X'X under dropout.
+def dropped(gram: Floats, dropout: float, overwrite: bool = False) -> Floats:
+    """Return X'X under dropout, in place of X'X itself if that may be overwritten.
 
     Examples
     --------
@@ -45,8 +45,9 @@ def dropped(gram: Floats, dropout: float) -> Floats:
     array([[4., 1.],
            [1., 3.]])
     """
-    out = (1.0 - dropout) * gram
-    np.fill_diagonal(out, np.diagonal(gram))
+    diagonal = np.diagonal(gram).copy()
+    out = np.multiply(gram, 1.0 - dropout, out=gram if overwrite else None)
+    np.fill_diagonal(out, diagonal)
     return out
 
 

@@ -4,9 +4,9 @@ The regression of all items on one another takes the square of their number. Of 
 items, the *head*, are in it; every other item then gets the column labels that lower the same error most, with the
 templates as they are, but for a label of zeros that each stencil gets for items that it has nothing to say of. Column j
 of the map is a sum of one template column per stencil: with P the choices of users summed by row label, the error is
-quadratic in those columns, and all of it follows from P'P and P'X, so that an item costs the square of the number of
-labels. So items of the tail can be recommended; as part of a history they say next to nothing (they were chosen by few)
-and have rows of zeros.
+quadratic in those columns, and all of it follows from P'P, P'X and how often each item was chosen, so that an item
+costs the square of the number of labels. So items of the tail can be recommended; as part of a history they say next to
+nothing (they were chosen by few) and have rows of zeros.
 """
 
 from collections.abc import Sequence

@@ -92,7 +92,8 @@ def group_lines(lo, hi, axis, codes, labels, k, unit, first, members, start, fla
     """Compute the lines of groups [lo, hi), of which `add_lines` adds one per group to each row.
 
     out[first[axis, g] + x, b] is `factor` times the sum of the group's stencils over a row with code x and all columns
-    with label b, where `codes` and `labels` are those of columns. (For axis 1, rows and columns change places.)
+    with label b, where `codes` and `labels` are those of columns. (For axis 1, rows and columns change places.) `out`
+    comes from `room_for_lines`; columns beyond the labels become zeros.
     """
     other, width = 1 - axis, out.shape[1]
     for g in range(lo, hi):
@@ -126,7 +127,7 @@ def add_lines(lo, hi, codes, first, lines, mass, factors, n, l):
     """Turn the sums of the stored cells of rows [lo, hi) into those of all cells, in place.
 
     With (f, g, h) = `factors`, n becomes f * n + mass[b], and l becomes g * l + h * n (as it was) plus the row's line
-    of each group q; lines of group q begin at first[q].
+    of each group q; lines of group q, whose width is that of `room_for_lines`, begin at first[q].
     """
     f, g, h = factors
     groups, wide = first.size - 1, np.uint64(lines.shape[1])

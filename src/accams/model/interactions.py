@@ -61,7 +61,7 @@ class Interactions:
         starts, where = self._where(rows)
         return Interactions(starts, self.columns[where], None if self.weights is None else self.weights[where])
 
-    def where(self, mask: NDArray[np.bool_]) -> "Interactions":
+    def only(self, mask: NDArray[np.bool_]) -> "Interactions":
         """Return the same rows with some of their cells."""
         ends = np.concatenate([[0], np.cumsum(mask)])
         return Interactions(ends[self.starts], self.columns[mask], None if self.weights is None else self.weights[mask])

@@ -30,7 +30,7 @@ class ItemSettings(Settings):
     dropout: float | str = setting(
         Either(AUTO, Number(0.0, 0.999)),
         "Share of the choices in a history that the regression should be able to do without: the larger, the more "
-        "items a score rests on. 'auto' chooses it as the penalty.",
+        "items a score rests on. 'auto' chooses it together with the penalty.",
         default="auto",
         flag="--list-dropout",
     )
