@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_line import FAST, done_well, from_json, refusal
 
@@ -82,6 +83,14 @@ def test_lists_alone(lists, sparse, tmp_path):
     assert "wrote 270 recommendations" in done_well("recommend", lists, "--all", "-n", "3", "-o", tmp_path / "top")
 
 
+def test_what_was_held_out_is_not_recommended(both, sparse):
+    rated = pd.read_csv(sparse / "ratings.csv").groupby("userId")["movieId"].agg(set)
+    model = accams.load(both)
+    found = model.recommend(rated.index.tolist(), 5)
+    assert len(found) == 5 * len(rated)
+    assert not any(line.item in rated[line.user] for line in found)
+
+
 def test_history_apart(sparse, lists):
     path, history = sparse / "bare.accams", sparse / "bare.history"
     how = ["--list-bytes", "4k", "--test", "0.2", "-q"]
@@ -109,7 +118,15 @@ def test_weights_from_a_table_of_ratings(sparse, tmp_path):
 
 
 def test_evaluation(both, sparse, tmp_path):
-    shown = done_well("evaluate", both, sparse / "ratings.csv", "--lists")
+    assert "there is nothing to find" in refusal("evaluate", both, sparse / "ratings.csv", "--lists")  # all is known
+    lines = [
+        f"{line['user']},{line['item']},5"
+        for u in range(20)
+        for line in from_json("recommend", both, f"u{u}", "-n", "3")
+    ]
+    later = tmp_path / "later.csv"
+    later.write_text("userId,movieId,rating\n" + "\n".join(lines) + "\n")
+    shown = done_well("evaluate", both, later, "--lists")
     for word in ("likes to find", "recall@10", "NDCG@100", "coverage", "long tail", "popularity"):
         assert word in shown
     bare = tmp_path / "bare.accams"

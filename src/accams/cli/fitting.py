@@ -17,7 +17,7 @@ from accams.data.splits import random_split, some_positions
 from accams.errors import InputError, NoValuesError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
-from accams.estimators.items import ItemACCAMS
+from accams.estimators.items import ItemACCAMS, weighed
 from accams.fit import checkpoint
 from accams.fit.keys import seed_of
 from accams.fitted.list_evaluating import NothingToFindError
@@ -87,12 +87,14 @@ def fit_file(job: Job, estimator: Estimator, lists: ItemACCAMS | None = None) ->
     if held_out is not None and model.predicts:
         model = replace(model, evaluation=model.evaluate(held_out))
     keep: Any = model.item_map is not None or "auto"
-    model.save(job.output, history=keep if job.history is None else job.history)
+    whole = _with_whole_history(model, observations)
+    whole.save(job.output, history=keep if job.history is None else job.history)
     with_lists = None if model.item_map is None else _list_evaluation(model, held_out)
     if not job.quiet:
-        out.print(fit_report(model, held_out, with_lists, seconds, job.output))
+        out.print(fit_report(whole, held_out, with_lists, seconds, job.output))
         if held_out is not None:
-            out.print("[dim]The saved model has not seen the entries held out; --test 0 fits them all.[/]")
+            history = "" if model.item_map is None else " They are in its history: lists leave them out."
+            out.print(f"[dim]The saved model has not seen the entries held out; --test 0 fits them all.{history}[/]")
     warned = [str(each.message) for each in caught]
     for message in warned:
         show_warning(message)
@@ -139,6 +141,16 @@ def _fitted(job: Job, purpose: str, estimator: Estimator, lists: ItemACCAMS, tra
         return lists.model_
     _fit(estimator, training, job.resume)
     return estimator.model_ if purpose == "ratings" else estimator.model_.with_lists(lists)
+
+
+def _with_whole_history(model: Model, observations: Observations) -> Model:
+    """Return the model with what was held out in the history, too: lists should not show what people have rated."""
+    if model.item_map is None:
+        return model
+    try:
+        return replace(model, interactions=weighed(observations, model.item_map.feedback))
+    except InputError:  # what was held out cannot be weighed: measuring lists will say why
+        return model
 
 
 def _list_evaluation(model: Model, held_out: Observations | None) -> ListEvaluation | None:

@@ -163,12 +163,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         values = np.asarray(observations.values, np.float64)
         kind = self.feedback if given.valued else "likes"
         feedback = Feedback.of(values, kind, self.liked_from, self.seen_weight)
-        weights = feedback.weights(values)
-        if observations.weights is not None:
-            weights = weights * observations.weights
-        if not weights.any():
-            raise InputError("nobody chose anything: every weight is zero")
-        return feedback, Interactions(observations.row_starts, observations.cols, few(weights / weights.max()))
+        return feedback, weighed(observations, feedback)
 
     def _trial(
         self, choices: Interactions, gram: Floats, observations: Observations, head: Positions, seed: int
@@ -235,6 +230,16 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
                 f"{self.max_bytes:,} bytes are too few for lists: a file without any stencil takes {whole + SPARE:,}"
             )
         return int(self.max_bytes) - (whole - alone) - SPARE
+
+
+def weighed(observations: Observations, feedback: Feedback) -> Interactions:
+    """Return who chose what, with weights by the rule of feedback, the largest of which is 1."""
+    weights = feedback.weights(np.asarray(observations.values, np.float64))
+    if observations.weights is not None:
+        weights = weights * observations.weights
+    if not weights.any():
+        raise InputError("nobody chose anything: every weight is zero")
+    return Interactions(observations.row_starts, observations.cols, few(weights / weights.max()))
 
 
 class _Progress:
