@@ -76,7 +76,7 @@ PLAIN_TOO = [
 LISTS = [
     ("--list-penalty 200", "penalty", 200.0),
     ("--list-dropout 0.5", "dropout", 0.5),
-    ("--held-out random", "held_out", "random"),
+    ("--held-out latest", "held_out", "latest"),
     ("--list-bytes 50k", "max_bytes", 50_000),
     ("--feedback ratings", "feedback", "ratings"),
     ("--liked-from 3.5", "liked_from", 3.5),

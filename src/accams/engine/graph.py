@@ -82,13 +82,13 @@ class GraphState(CpuState):
         keys = np.array([(*update.weights, *update.labels, *update.template) for update in rule.updates], np.uint64)
         counts = (rule.counts[0].copy(), rule.counts[1].copy())
         assert self.current is not None
-        self._is_put = self.current < len(self.templates)
-        number = self.current + 1 if self._is_put else 0
+        number = self.current + 1 if self.current < len(self.templates) else 0
         blanks = *self._blanks.codes, *self._blanks.layout, self.engine.blank, self._factors, number
         numbers = rule.concentration, rule.kappa, rule.spread, rule.precision, self.engine.grid.limit
         T, N, L, (rows, cols) = visit.visit(axes, keys, rule.T, counts, self._side(0), self._side(1), blanks, *numbers)
-        if self._is_put:
+        if number:
             self._blanks.stale[number] = True
+        self._is_put = number > 0
         try:
             self.end(T)
         finally:

@@ -35,7 +35,7 @@ from accams.threads import Threads
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-BYTES_PER_PAIR = 32  # of memory, for each pair of items: X'X, the map, and what stencils leave of it
+BYTES_PER_PAIR = 40  # of memory, for each pair of items: X'X, the map, what stencils leave of it, and copies
 BYTES_PER_ITEM, FEWEST_BYTES = 32, 20_000  # of a file, by default
 SHARE_OF_TAIL = 0.1  # bytes of an item beyond the regression, by those of one in it
 NOT_KEPT = ("verbose", "n_threads")  # they must not change the file, nor so what room it has for stencils
