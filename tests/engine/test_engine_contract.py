@@ -7,6 +7,7 @@ import pytest
 import twins
 
 from accams.data.observations import Observations
+from accams.engine.kmeans import Effort
 from accams.engine.rules import Nearest
 
 cases = pytest.mark.parametrize(("name", "kind"), twins.ALL + twins.IN_PROCESS + twins.SIMULATED)
@@ -146,7 +147,7 @@ def test_seeds_and_clusters_are_labels(name, kind, axis, init):
     for k in ((3, 4), (1, 1), (40, 60) if name != "cuda" else (30, 32)):  # more clusters than rows, too
         state.end(np.zeros(state.k, np.int32))
         state.begin(len(state.templates), k)
-        state.seed(axis, init, np.random.default_rng(0), rounds)
+        state.seed(axis, init, np.random.default_rng(0), Effort(rounds))
         state.cluster(1 - axis, init, np.random.default_rng(1), rounds)
         for each in (0, 1):
             assert state.labels[each].max() < k[each]

@@ -131,17 +131,15 @@ def test_plain_groups_are_no_more_than_positions():
     assert kmeans.plain_groups(3, 400, np.random.default_rng(0)).max() < 3
 
 
-def test_first_centres_come_from_some_points_where_there_are_many(monkeypatch):
+def test_first_centres_come_from_some_points_where_there_are_many():
     """They are found on an eighth of three clear clusters, and the rounds are those of all points."""
-    monkeypatch.setattr(kmeans, "SEED_POINTS", 50)
     rng = np.random.default_rng(1)
     truth = rng.integers(0, 3, 400)
     l = 1000 * np.eye(3, dtype=np.int64)[truth] + rng.integers(-50, 50, (400, 3))
-    some = kmeans.some_points(400, np.random.default_rng(2))
+    some = kmeans.some_points(400, np.random.default_rng(2), 50)
     assert 40 < len(some) <= 50
     assert (np.diff(some) > 0).all()
     threads = Threads(2, chunk_size=64)
-    labels = kmeans.cluster(
-        np.ones_like(l), l, 3, "k-means++", np.random.default_rng(0), 10, threads, threads.split_evenly(400, 3)
-    )
+    how = "k-means++", np.random.default_rng(0), 10, threads, threads.split_evenly(400, 3)
+    labels = kmeans.cluster(np.ones_like(l), l, 3, *how, n_points=50)
     assert len(set(zip(labels.tolist(), truth.tolist(), strict=True))) == 3

@@ -171,7 +171,7 @@ def test_n_init_keeps_the_best_start():
         state = data.engine("cpu").new_state()
         state.begin(0, k)
         random = generator(SEED, Purpose.SEEDING, 0, 0, attempt)
-        state.seed(0, "k-means++", random, 20)
+        state.seed(0, "k-means++", random)
         state.cluster(1, "k-means++", random, 2)
         T, _, explained, _ = alternate(state, options, first=1)
         attempts.append((explained, T, state.labels))

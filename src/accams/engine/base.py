@@ -6,7 +6,7 @@ a GPU or on a cluster. Axis 0 is rows and axis 1 is columns; tables and template
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
@@ -120,6 +120,17 @@ class State(Passes):
         self.end(T)
         self._visited.append(Visited(T, counts, (moved[0], moved[1]), gain_of(tables, T)))
 
+    @property
+    def visits_at_once(self) -> int:
+        """How many visits of `visit_all` should be made together."""
+        return 1
+
+    def visit_all(self, visits: Iterable[tuple[int, BlockedVisit]]) -> None:
+        """Take out and `visit` stencils, given by their numbers, one after another."""
+        for stencil, rule in visits:
+            self.begin(stencil)
+            self.visit(rule)
+
     def visited(self) -> list[Visited]:
         """Return the results of all visits since the last call, in order."""
         results, self._visited = self._visited, []
@@ -132,16 +143,15 @@ class State(Passes):
         """
         self.set_labels(axis, self.k_means(axis, init, generator, max_iter))
 
-    def seed(self, axis: int, init: Init, generator: Random, max_iter: int = 20, n_trials: int = kmeans.TRIALS) -> None:
+    def seed(self, axis: int, init: Init, generator: Random, effort: kmeans.Effort = kmeans.THOROUGH) -> None:
         """Cluster rows (axis 0) or columns (axis 1) when the other axis has no labels yet.
 
         ``init="random"`` is the paper's row clustering: k random rows as centres, then k-means over all coordinates.
         ``init="k-means++"`` does it on a random sketch of the other axis, which is much faster and no worse a start;
-        with missing cells, the groups of the sketch become the other axis's labels. `n_trials` is as in
-        `kmeans.centres`.
+        with missing cells, the groups of the sketch become the other axis's labels.
         """
         complete = self.engine.observations.is_complete
-        self.set_labels(axis, labelling.seed(self, axis, init, generator, max_iter, n_trials, complete))
+        self.set_labels(axis, labelling.seed(self, axis, init, generator, effort, complete))
 
     def squared_error(self, *, row_weighted: bool = False) -> float:
         """Return the weighted sum of squared residuals on the scale of the data, optionally weighted by row."""

@@ -10,17 +10,19 @@ r, and w0 for a blank,
 and the last sum is offset * size(b) plus, for each stencil, one line of template @ cross table.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.build import to_column_order
 from accams.data.weights import to_ticks
 from accams.engine.blanks import Blanks
 from accams.engine.cpu import CpuEngine, CpuState, packed
-from accams.engine.local import Gatherer
-from accams.engine.rules import BlockedVisit
+from accams.engine.local import Gatherer, Shift
+from accams.engine.passes import Bookkeeping
+from accams.engine.rules import BlockedVisit, Template
 from accams.engine.tables import Table, Tables, Visited, gain_of
 from accams.errors import InputError
 from accams.kernels import blanks as kernels
@@ -28,6 +30,7 @@ from accams.kernels import cross, sparse, visit
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 
+AT_ONCE = 16  # visits in one call, which a fit waits for when it is interrupted
 MOST_WAITING = 32  # shifts of the column order, before they are applied by a pass of their own
 
 
@@ -63,56 +66,92 @@ class GraphState(CpuState):
     def __init__(self, engine: GraphEngine) -> None:
         super().__init__(engine)
         self._blanks = Blanks(self.shape, engine.offset)
-        self._is_put = False  # whether a visit has put the current stencil into the blanks
+        self._rows_only = False  # whether the residual in column order is out of date
 
     def _shift(self, stencil: int, sign: int) -> None:
-        super()._shift(stencil, sign)
+        self._shift_stored(stencil, sign)
         if sign > 0:
             self._blanks.take(stencil)
-        elif not self._is_put:
+        else:
             self._blanks.put(stencil, self.templates, (self.row_labels, self.col_labels))
         if len(self.pending[1]) > MOST_WAITING:  # with equal weights, no pass along the columns applies them
             self._apply_pending(1)
 
-    def visit(self, rule: BlockedVisit) -> None:
-        if not self._in_one_call:
-            super().visit(rule)
-            return
-        axes = np.array([update.axis for update in rule.updates])
-        keys = np.array([(*update.weights, *update.labels, *update.template) for update in rule.updates], np.uint64)
-        counts = (rule.counts[0].copy(), rule.counts[1].copy())
-        assert self.current is not None
-        number = self.current + 1 if self.current < len(self.templates) else 0
-        blanks = *self._blanks.codes, *self._blanks.layout, self.engine.blank, self._factors, number
-        numbers = rule.concentration, rule.kappa, rule.spread, rule.precision, self.engine.grid.limit
-        T, N, L, (rows, cols) = visit.visit(axes, keys, rule.T, counts, self._side(0), self._side(1), blanks, *numbers)
-        if number:
-            self._blanks.stale[number] = True
-        self._is_put = number > 0
-        try:
-            self.end(T)
-        finally:
-            self._is_put = False
-        self._visited.append(Visited(T, [*counts], (int(rows), int(cols)), gain_of(Tables(N, L, counts[0]), T)))
+    def _shift_stored(self, stencil: int, sign: int) -> None:
+        super()._shift(stencil, sign)
+        if self._rows_only:
+            self.pending[1].clear()
+
+    def _apply_pending(self, axis: int, leave: int = 0) -> list[Shift]:
+        if axis == 1 and self._rows_only:
+            self._apply_pending(0)
+            obs = self.engine.observations
+            self.resid[1] = to_column_order(obs.row_starts, obs.cols, self.shape[1], self.resid[0], self.engine.threads)
+            self._rows_only = False
+        return super()._apply_pending(axis, leave)
 
     @property
-    def _in_one_call(self) -> bool:
-        """Whether a visit is one kernel: where several chains run at once, and none has threads of its own.
+    def visits_at_once(self) -> int:
+        shapes = {T.shape for T in self.templates}
+        return AT_ONCE if len(shapes) == 1 and self._in_one_call(min(shapes)) else 1
+
+    def visit_all(self, visits: Iterable[tuple[int, BlockedVisit]]) -> None:
+        if self.visits_at_once == 1:
+            super().visit_all(visits)
+            return
+        stencils, rules = zip(*visits, strict=True)
+        self.begin(stencils[0])
+        self._visit_in_one_call(stencils, rules)
+
+    def visit(self, rule: BlockedVisit) -> None:
+        assert self.current is not None
+        if self._in_one_call(self.k):
+            self._visit_in_one_call([self.current], [rule])
+        else:
+            super().visit(rule)
+
+    def _in_one_call(self, k: tuple[int, ...]) -> bool:
+        """Whether visits are one kernel: where several chains run at once, and none has threads of its own.
 
         All stored cells must have one value and one weight, other than that of blanks, and codes of rows and columns
-        the same type. Both axes must have updates, which apply the pending shifts.
+        the same type. Both axes must have updates; those of rows apply the pending shifts.
         """
         alone = self.engine.threads.callers == 1 or any(len(order.ranges) > 1 for order in self.orders.values())
         by_row, by_col = self._blanks.codes
-        return self._factors is not None and min(self.k) > 1 and by_row.dtype == by_col.dtype and not alone
+        return self._factors is not None and min(k) > 1 and by_row.dtype == by_col.dtype and not alone
 
-    def _side(self, axis: int) -> tuple[Any, ...]:
-        """Return what the updates of one axis need: see `accams.kernels.visit`."""
-        order, labels, shifts = self.orders[axis], self.labels, self._apply_pending(axis, leave=2)
-        nothing = labels[axis], labels[1 - axis], np.zeros((self.k[axis], self.k[1 - axis]), np.int32)
-        first, second = [*shifts, nothing, nothing][:2]
-        stored = order.starts, order.index, self.resid[axis]
-        return *stored, *first, *second, labels[axis], *self._buffers_for(axis)
+    def _visit_in_one_call(self, stencils: Sequence[int], rules: Sequence[BlockedVisit]) -> None:
+        """Make these visits; the stencils have one shape, and the first is the current one."""
+        known = self.row_labels, self.col_labels
+        labels = [np.stack([self.labels[axis], *(known[axis][s] for s in stencils[1:])]) for axis in (0, 1)]
+        numbers = np.array([stencil + 1 if stencil < len(self.templates) else 0 for stencil in stencils])
+        T, counts, plan = packed_visits(rules)
+        order, shifts = self.orders[0], self._two_shifts()
+        stored = order.starts, order.index, self.resid[0]
+        room = *self._buffers_for(0), *self._buffers_for(1)
+        blanks = *self._blanks.codes, *self._blanks.layout, self.engine.blank, self._factors
+        scale = rules[0].precision, self.engine.grid.limit
+        N, L, moved = visit.visits((numbers, T, *labels, *counts), plan, stored, shifts, room, blanks, *scale)
+        self._rows_only, self.pending[1] = True, []
+        self._blanks.stale[numbers] = True
+        for line, stencil in enumerate(stencils):
+            self.current, self._labels = stencil, [labels[0][line], labels[1][line]]
+            Bookkeeping.end(self, T[line])
+            both, changed = [counts[0][line], counts[1][line]], (int(moved[line, 0]), int(moved[line, 1]))
+            gain = gain_of(Tables(N[line], L[line], both[0]), T[line])
+            self._visited.append(Visited(T[line], both, changed, gain))
+        self._shift_stored(stencils[-1], -1)  # the others have been
+        if numbers[0] == 0:
+            self._blanks.put(stencils[0], self.templates, known)
+
+    def _two_shifts(self) -> tuple[Any, ...]:
+        """Return the pending shifts of rows as `accams.kernels.visit` wants them, after having applied any others."""
+        pending, (rows, cols) = self.pending[0], self.labels
+        out = nothing = rows, cols, np.zeros(self.k, np.int32)
+        if self.current in range(len(self.templates)) and pending and np.array_equal(pending[-1][1], cols):
+            out = pending.pop()
+        put = self._apply_pending(0, leave=1) or [nothing]
+        return *put[0], out[0], out[2]
 
     def _drawer(self, *_: Any) -> None:
         return None  # blanks count too, so that every row meets every cluster
@@ -201,3 +240,12 @@ class GraphState(CpuState):
         for stencil, (T, c, d) in enumerate(zip(self.templates, self.row_labels, self.col_labels, strict=True)):
             if stencil != self.current:
                 yield (stencil, c, d, T) if axis == 0 else (stencil, d, c, np.ascontiguousarray(T.T))
+
+
+def packed_visits(rules: Sequence[BlockedVisit]) -> tuple[Template, list[Table], tuple[NDArray[Any], ...]]:
+    """Return templates, counts of row and of column labels, and the plan of visits: see `accams.kernels.visit`."""
+    axes = np.array([update.axis for update in rules[0].updates])
+    keys = [[(*update.weights, *update.labels, *update.template) for update in rule.updates] for rule in rules]
+    numbers = (np.array([getattr(rule, name) for rule in rules]) for name in ("concentration", "kappa", "spread"))
+    counts = [np.stack([rule.counts[axis] for rule in rules]) for axis in (0, 1)]
+    return np.stack([rule.T for rule in rules]), counts, (axes, np.array(keys, np.uint64), *numbers)

@@ -16,24 +16,34 @@ from accams.threads import Range, Threads
 
 Init = Literal["k-means++", "random"]
 Ints = NDArray[np.int64]
-TRIALS = 4  # candidates per centre when rows are seeded; more gain little
 SEED_POINTS = 1 << 15  # points among which first centres are chosen
 SKETCH = 128  # coordinates of a sketch: distances are accurate to about 10 percent
 SKETCH_CELLS = 1 << 24  # bound on the size of a sketch, which has fewer coordinates with many rows
 
 
+class Effort(NamedTuple):
+    """What first labels of rows may cost."""
+
+    max_iter: int = 20
+    n_trials: int = 4  # candidates per centre; more gain little
+    n_points: int = SEED_POINTS
+
+
+THOROUGH, QUICK = Effort(), Effort(5, 1, 1 << 11)  # the latter where the sampler soon moves on from them
+
+
 def cluster(
     n: Ints, l: Ints, k: int, init: Init, generator: np.random.Generator, max_iter: int, threads: Threads,
-    ranges: list[Range], uniform: bool = False, n_trials: int = 1,
+    ranges: list[Range], uniform: bool = False, n_trials: int = 1, n_points: int = SEED_POINTS,
 ) -> NDArray[np.unsignedinteger[Any]]:  # fmt: skip
     """Return labels of all points after seeding and at most `max_iter` rounds of assigning and averaging.
 
-    `uniform` says that all points have the same n; `n_trials` is as in `centres`.
+    `uniform` says that all points have the same n; `n_trials` is as in `centres`, `n_points` as in `some_points`.
     """
     labels = np.zeros(len(n), dtype=label_type(k))
     if k == 1:
         return labels
-    some = some_points(len(n), generator)
+    some = some_points(len(n), generator, n_points)
     first = (n, l, ranges) if some is None else (n[some], l[some], threads.split_evenly(len(some), k))
     T = centres(*first[:2], k, init, generator, threads, first[2], n_trials)
     for _ in range(max_iter):
@@ -60,11 +70,11 @@ def assigned(
     return sum(p[0] for p in parts), sum(p[1] for p in parts), sum(p[2] for p in parts)
 
 
-def some_points(size: int, generator: np.random.Generator) -> NDArray[np.int64] | None:
-    """Return a random sample of points for choosing the first centres, or None if all are few enough."""
-    if size <= SEED_POINTS:
+def some_points(size: int, generator: np.random.Generator, most: int = SEED_POINTS) -> NDArray[np.int64] | None:
+    """Return a random sample of points for choosing the first centres, or None if there are no more than `most`."""
+    if size <= most:
         return None
-    drawn = np.sort(generator.integers(0, size, SEED_POINTS))  # np.unique in less time
+    drawn = np.sort(generator.integers(0, size, most))  # np.unique in less time
     return np.asarray(drawn[np.append(True, drawn[1:] != drawn[:-1])])
 
 

@@ -14,22 +14,24 @@ MOST_CLUSTERS = 255  # of the collapsed sampler, where nothing else bounds them:
 
 
 def seed(
-    state: Passes, axis: int, init: kmeans.Init, generator: Random, max_iter: int, n_trials: int, complete: bool
+    state: Passes, axis: int, init: kmeans.Init, generator: Random, effort: kmeans.Effort, complete: bool
 ) -> Labels:
     """Return labels of an axis when the other has none yet; `complete` says that no cell is missing."""
     if state.k[axis] == 1:
         return np.zeros(state.shape[axis], np.uint8)
     if init == "random":
-        return _cluster_all_coordinates(state, axis, generator, max_iter)
+        return _cluster_all_coordinates(state, axis, generator, effort.max_iter)
     others = state.shape[1 - axis]  # from here on, k-means on random groups of them
     if not complete:
         state.set_labels(1 - axis, kmeans.plain_groups(others, state.k[1 - axis], generator))
-        return state.k_means(axis, init, generator, max_iter, n_trials)
+        return state.k_means(axis, init, generator, effort.max_iter, effort.n_trials)
     groups = kmeans.signed_groups(others, state.shape[axis], generator)
-    n, l = np.zeros((2, state.shape[axis], groups.k), dtype=np.int64)
+    n, l = np.empty((2, state.shape[axis], groups.k), dtype=np.int64)
     state.gather(axis, groups.labels, n, l)
     ranges, threads, k = state.row_ranges(axis), state.engine.threads, state.k[axis]
-    return kmeans.cluster(*groups.combine(l), k, init, generator, max_iter, threads, ranges, True, n_trials)
+    return kmeans.cluster(
+        *groups.combine(l), k, init, generator, effort.max_iter, threads, ranges, True, effort.n_trials, effort.n_points
+    )
 
 
 def fill_empty_clusters(state: Passes, axis: int, rule: Nearest, T: NDArray[np.float64], counts: Table) -> int:

@@ -18,8 +18,6 @@ from accams.engine.tables import Tables, gain_of
 from accams.fit.keys import Purpose, generator
 from accams.model.stencils import Labels
 
-SEED_ITERATIONS = 20
-
 
 class Visit(NamedTuple):
     """Statistics of one stencil after a visit, which do not depend on how its clusters are numbered."""
@@ -131,7 +129,7 @@ def fit_stencil(
     for attempt in range(settings.n_init if new else 1):
         if new:
             random = generator(settings.seed, Purpose.SEEDING, sweep, stencil, attempt)
-            state.seed(0, settings.init, random, SEED_ITERATIONS)
+            state.seed(0, settings.init, random)
             state.cluster(1, settings.init, random, 2)
         T, tables, explained, iterations = alternate(state, settings, first=1 if new else 0)
         if best is None or explained > best[0]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,14 @@ from accams.fit.hyper import Hyperparameters
 from accams.threads import available_cores
 
 T = TypeVar("T")
+Then = Callable[[Chain], Any]
 GPU_CHAINS = 2  # chains at once on a GPU
 MANY = 4  # chains, from which on those of observed zeros wait for the interpreter and gain nothing by further threads,
 PER_THREAD = 1 << 20  # unless each has so many stored cells and labels to go through
+
+
+def nothing(_: Chain) -> None:
+    """Make nothing of a chain."""
 
 
 class Chains:
@@ -73,19 +78,24 @@ class Chains:
                 self._pool = self._new_pool()
             raise
 
-    def run_sweep(self) -> None:
-        if not all(self.each(self._run_sweep)):
-            raise KeyboardInterrupt
+    def run_sweep(self, then: Then = nothing) -> list[Any]:
+        """Run a sweep of every chain and return what `then` makes of it, without waiting for the others in between."""
+        return self._each(lambda chain: chain.run_sweep(self._stop.is_set), then)
 
-    def _run_sweep(self, chain: Chain) -> bool:
-        completed = chain.run_sweep(self._stop.is_set)
-        if len(self) > self.at_once:  # make room for the next chain
-            chain.state.release()
-        return completed
+    def backfit(self, stencil: int, visits: int, then: Then = nothing) -> list[Any]:
+        """Fit one stencil of every chain and return what `then` makes of it."""
+        return self._each(lambda chain: chain.backfit(stencil, visits, self._stop.is_set), then)
 
-    def backfit(self, stencil: int, visits: int) -> None:
-        if not all(self.each(lambda chain: chain.backfit(stencil, visits, self._stop.is_set))):
-            raise KeyboardInterrupt
+    def _each(self, advance: Callable[[Chain], bool], then: Then) -> list[Any]:
+        def work(chain: Chain) -> Any:
+            if not advance(chain):
+                raise KeyboardInterrupt
+            result = then(chain)
+            if len(self) > self.at_once:  # make room for the next chain
+                chain.state.release()
+            return result
+
+        return self.each(work)
 
     def predict_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the current prediction of each chain at these cells as an array (chain, cell)."""

@@ -6,13 +6,14 @@ the template integrated out (partial collapsing), which is valid only if the tem
 before tau^2, sigma^2 or another stencil is touched.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
 from accams.engine.base import State
+from accams.engine.kmeans import QUICK
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
@@ -24,7 +25,6 @@ from accams.model.stencils import Labels
 
 Random = np.random.Generator
 Counts = list[NDArray[np.int64]]
-QUICK = 5, 1  # rounds of k-means for first labels, and candidates for each of its centres, where few will do
 MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of stencils apart
 
 
@@ -57,12 +57,17 @@ class Chain:
 
     def run_sweep(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Visit all stencils and draw all variances; return False if `stop` ended the sweep between two stencils."""
-        random = self._begin_sweep()
-        for stencil in range(len(self.hyper.shapes)):
+        random, n_stencils = self._begin_sweep(), len(self.hyper.shapes)
+        known = self.hyper.sampler == "blocked" and len(self.state.templates) == n_stencils
+        at_once = self.state.visits_at_once if known else 1
+        for first in range(0, n_stencils, at_once):
             if stop():
                 self._collect()
                 return False
-            self.visit(stencil, random)
+            if at_once == 1:
+                self.visit(first, random)
+            else:
+                self.state.visit_all(self._planned(range(first, min(first + at_once, n_stencils)), random))
         self._end_sweep(random)
         return True
 
@@ -85,21 +90,31 @@ class Chain:
             self._initialise(stencil)
             self.counts.append([np.bincount(state.labels[axis], minlength=state.k[axis]) for axis in (0, 1)])
         T = self._template(state.tables(0), stencil, random) if new else state.templates[stencil]
-        updates = self.hyper.sub[min(self.sweep, len(self.hyper.sub) - 1)]
         if self.hyper.sampler == "blocked" and max(state.k) > 1:
-            state.visit(self._blocked_visit(T, stencil, updates, random))
+            state.visit(self._blocked_visit(T, stencil, random))
             result = None
         else:
-            result = self._collapsed_visit(T, new, stencil, updates, random)
-        self._pending.append((stencil, updates, result, self._tau_gamma(stencil, random)))
+            result = self._collapsed_visit(T, new, stencil, random)
+        self._pending.append((stencil, self._updates, result, self._tau_gamma(stencil, random)))
 
-    def _collapsed_visit(self, T: Template, new: bool, stencil: int, updates: int, random: Random) -> Visited:
+    def _planned(self, stencils: Iterable[int], random: Random) -> Iterator[tuple[int, BlockedVisit]]:
+        """Yield blocked visits to stencils that are in the model, as `visit` makes them."""
+        for stencil in stencils:
+            yield stencil, self._blocked_visit(self.state.templates[stencil], stencil, random)
+            self._pending.append((stencil, self._updates, None, self._tau_gamma(stencil, random)))
+
+    @property
+    def _updates(self) -> int:
+        """Label updates in each visit of this sweep."""
+        return self.hyper.sub[min(self.sweep, len(self.hyper.sub) - 1)]
+
+    def _collapsed_visit(self, T: Template, new: bool, stencil: int, random: Random) -> Visited:
         """Make a visit of the collapsed sampler, or to a stencil of one block, where no label is drawn."""
         state, counts, moved, tables = self.state, self.counts[stencil], [0, 0], None
         if max(state.k) == 1 and not self.hyper.growing:  # no labels, but a template to draw
             tables = state.tables(0)
             T = T if new else self._template(tables, stencil, random)
-        for sub in range(updates):
+        for sub in range(self._updates):
             for axis in (0, 1):
                 if state.k[axis] > 1 or self.hyper.growing:
                     tables = state.update(axis, self._collapsed(axis, stencil, sub), tables)
@@ -256,7 +271,7 @@ class Chain:
         state, hyper = self.state, self.hyper
         start = generator(hyper.seed, Purpose.START, self.number, stencil)
         if hyper.start == "accams":
-            state.seed(0, "k-means++", start, *(QUICK if hyper.quick_start else ()))
+            state.seed(0, "k-means++", start, *((QUICK,) if hyper.quick_start else ()))
             state.cluster(1, "k-means++", start, 2)
             alternate(state, BackfitSettings([state.k], max_iter=hyper.start_rounds), first=1)
         else:
@@ -271,15 +286,15 @@ class Chain:
             tables, self.sigma2, self.tau2[stencil], state.weight_unit, state.engine.grid, random
         )
 
-    def _blocked_visit(self, T: Template, stencil: int, updates: int, random: Random) -> BlockedVisit:
+    def _blocked_visit(self, T: Template, stencil: int, random: Random) -> BlockedVisit:
         """Return the record of a blocked visit; its keys do not depend on its results, so the engine need not ask."""
         state, hyper = self.state, self.hyper
         unit, step = state.weight_unit, state.engine.grid.step
-        axes = [axis for axis in (0, 1) if state.k[axis] > 1]
-        keys = iter(conditionals.draw_keys(random, 2 * updates * len(axes)))
+        axes = [axis for axis in (0, 1) if hyper.shapes[stencil][axis] > 1]
+        keys = iter(conditionals.draw_keys(random, 2 * self._updates * len(axes)))
         planned = tuple(
             Update(axis, next(keys), self._label_key(stencil, sub, axis), next(keys))
-            for sub in range(updates)
+            for sub in range(self._updates)
             for axis in axes
         )
         return BlockedVisit(
@@ -305,7 +320,7 @@ class Chain:
         """
         if self.hyper.tau2 is not None:
             return 0.0
-        size = self.state.k[0] * self.state.k[1]
+        size = self.hyper.shapes[stencil][0] * self.hyper.shapes[stencil][1]
         if self.hyper.sampler == "collapsed":
             rows, cols = (int(np.count_nonzero(counts)) for counts in self.counts[stencil])
             size = rows * cols

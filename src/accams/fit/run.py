@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,14 @@ class RunningValidation:
         return float(np.sqrt(np.average(error * error, weights=self.weights)))
 
 
+class Outcome(NamedTuple):
+    """What is recorded of one chain after a sweep."""
+
+    predictions: list[NDArray[np.float64]]  # at each set of cells asked for
+    draw: Draw | None
+    statistics: tuple[float, float, float, float, float]
+
+
 @dataclass
 class Run:
     """State of a run between two sweeps: the content of a checkpoint."""
@@ -129,14 +137,28 @@ class Run:
         hold = self.sweep < (HOLD if plan.n_burn_in is None else plan.n_burn_in)
         for chain in chains.chains:
             chain.normalise_rows = hold and not chain.hyper.sample_sigma
+        recorded = plan.n_burn_in is None or self.sweep >= plan.n_burn_in
+        watched = self._watched() if recorded else [self.probes]
+        wanted = recorded and self.keeper.wants(self.sweep)
+
+        def outcome(chain: Chain) -> Outcome:
+            predictions = [chain.state.predict_at(cells.rows, cells.cols) for cells in watched]
+            draw = _draw(chain, self.sweep, plan.rao_blackwell) if wanted else None
+            return Outcome(predictions, draw, _statistics(chain))
+
+        outcomes: list[Outcome]
         if plan.visits is None:
-            chains.run_sweep()
+            outcomes = chains.run_sweep(outcome)
         else:
-            chains.backfit(self.sweep, plan.visits)
-        if plan.n_burn_in is None or self.sweep >= plan.n_burn_in:
-            self._record()
+            outcomes = chains.backfit(self.sweep, plan.visits, outcome)
+        predictions = [np.stack(each) for each in zip(*(o.predictions for o in outcomes), strict=True)]
+        if recorded:
+            for cells, values in zip(watched, predictions, strict=True):
+                cells.add(self.sweep, values)
+        if wanted:
+            self.keeper.add([o.draw for o in outcomes if o.draw is not None], plan.burn_in(self.sweep + 1))
         self.sweep += 1
-        report = self._report()
+        report = self._report([o.statistics for o in outcomes], predictions)
         self.history.append(report)
         return report
 
@@ -156,23 +178,20 @@ class Run:
     def _current_draws(self) -> list[Draw]:
         return self.chains.each(lambda chain: _draw(chain, self.sweep, self.plan.rao_blackwell))
 
-    def _record(self) -> None:
-        watched = [self.probes, self.asked, None if self.validation is None else self.validation.running]
-        for running in watched:
-            if running is not None:
-                running.add(self.sweep, self.chains.predict_at(running.rows, running.cols))
-        if self.keeper.wants(self.sweep):
-            self.keeper.add(self._current_draws(), self.plan.burn_in(self.sweep + 1))
+    def _watched(self) -> list[Running]:
+        """Return the sets of cells whose predictions are recorded: first the probes, last those of validation data."""
+        validation = None if self.validation is None else self.validation.running
+        return [self.probes, *(cells for cells in (self.asked, validation) if cells is not None)]
 
-    def _report(self) -> Sweep:
+    def _report(self, statistics: list[tuple[float, ...]], predictions: list[NDArray[np.float64]]) -> Sweep:
         chains = self.chains.chains
-        sigma, tau, log_joint, occupied, error = np.array(self.chains.each(_statistics)).T
-        probes = self.chains.predict_at(self.probes.rows[:N_TRACED], self.probes.cols[:N_TRACED])
+        sigma, tau, log_joint, occupied, error = np.array(statistics).T
+        probes = predictions[0][:, :N_TRACED]
         traced = {"sigma": sigma, "tau": tau, "log_joint": log_joint, "occupied": occupied, "probes": probes}
         for name, values in traced.items():
             self.traces.setdefault(name, []).append(values)
         validated = self.validation is not None and self.validation.running.blocks
-        validation_rmse, validation_rmse_draw = self._validate() if validated else (None, None)
+        validation_rmse, validation_rmse_draw = self._validate(predictions[-1]) if validated else (None, None)
         change = self._check()
         return Sweep(
             "sampling", self.sweep, self.plan.n_sweeps or self._expected(change),
@@ -211,16 +230,15 @@ class Run:
         little = change is not None and change < self.plan.tol
         self.settled = little and self.plan.n_sweeps is None and self.sweep >= FEWEST_SWEEPS
 
-    def _validate(self) -> tuple[float, float]:
-        """Return the validation error of the running mean and of the current draws, and update `best`."""
+    def _validate(self, predictions: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the validation error of the running mean and of these of all chains, and update `best`."""
         assert self.validation is not None
         running = self.validation.running
         mean, _ = running.combined(self.plan.burn_in(self.sweep))
         error = self.validation.rmse(self._blended(mean, running))
         if error < self.best[0]:
             self.best = error, self.sweep
-        draws = self.chains.predict_at(running.rows, running.cols)
-        return error, float(np.mean([self.validation.rmse(self._blended(f, running)) for f in draws]))
+        return error, float(np.mean([self.validation.rmse(self._blended(f, running)) for f in predictions]))
 
     def _blended(self, prediction: NDArray[np.float64], at: Running) -> NDArray[np.float64]:
         return prediction if self.blend is None else self.blend.mean(prediction, at.rows, at.cols)

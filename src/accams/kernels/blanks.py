@@ -15,7 +15,7 @@ import numpy as np
 from accams.kernels.jit import kernel
 
 BLOCK = 256  # rows that take the lines of four groups in turn, which then stay in the nearest cache
-LANES = 4  # numbers that one instruction adds: lines are padded with zeros to a multiple of it
+LANES = 16  # numbers that one turn of a vectorised loop adds: lines are padded with zeros to a multiple of it
 WHOLE = ~np.uint64(LANES - 1)  # tells the compiler so
 
 

@@ -1,14 +1,14 @@
-"""A whole visit of the blocked sampler to a matrix with observed zeros, in one call.
+"""Whole visits of the blocked sampler to a matrix with observed zeros, in one call.
 
-Chains on threads then seldom wait for the interpreter. Kernels are called in the order of
-`accams.engine.base.State.visit`, so that draws are the same. A *side* is a tuple of what updates of one axis need:
+Chains on threads then seldom wait for the interpreter. Updates are those of `accams.engine.base.State.visit`, so that
+draws are the same; but only the row order of the stored cells is read, and the sums of columns are scattered from it.
+Arguments are tuples:
 
-    starts, index, resid : the stored cells in this axis's order
-    own_a, other_a, T_a, own_b, other_b, T_b : two shifts, which the first update adds to the residual
-    labels : of this axis in the current stencil
-    n, l : room for sums
-
-`blanks` is a tuple of what `add_blanks` needs, and of the stencil's number there.
+    stored : starts, index, resid, the stored cells in row order
+    shifts : own_a, other_a, T_a, own_b, T_b, two shifts that the first update adds to the residual: by any stencil, and
+             by the one that is taken out, whose labels of columns are the present ones
+    room   : n and l of rows, then of columns
+    blanks : what `add_blanks` needs
 """
 
 import numpy as np
@@ -16,32 +16,68 @@ import numpy as np
 from accams.kernels.blanks import add_lines, group_lines, replace, room_for_lines
 from accams.kernels.jit import kernel
 from accams.kernels.sample import blocked, log_weights, template
-from accams.kernels.sparse import gather, pack
+from accams.kernels.sparse import HALF, ONE, RUN
 
-LABELS = 9  # place of the labels in a side
+CODE_BITS = np.uint32(16)  # of each of the two labels that share a code
+LOW_CODE = np.uint32((1 << 16) - 1)
 
 
 @kernel
-def draw_labels(axis, shifted, side, others, blanks, T, prior, precision, key, counts):
-    """Draw the labels of one axis, given those of the other; return the block tables and how many labels changed."""
-    starts, index, resid, own_a, other_a, T_a, own_b, other_b, T_b, labels, n, l = side
-    codes = np.empty(others.size, np.uint32)
-    pack(other_a, other_b, others, codes)
-    if shifted:  # by an earlier update; to compile a pass without shifts would take seconds
+def sum_rows(stored, shifts, shifted, cols, n, l):
+    """Sum the stored cells of every row by the labels of columns, and shift them if they are not `shifted` yet.
+
+    This is `accams.kernels.sparse.gather` for rows of some tens of cells: one label less to look up, and one line of
+    sums in place of four.
+    """
+    starts, index, resid = stored
+    own_a, other_a, T_a, own_b, T_b = shifts
+    if shifted:  # to compile a pass without shifts would take seconds
         T_a, T_b = np.zeros_like(T_a), np.zeros_like(T_b)
-    gather(0, labels.size, starts, index, resid, None, None, own_a, T_a, own_b, T_b, codes, n, l)
-    add_blanks(axis, others, blanks, n, l)
-    N, L = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64)
-    counts[:] = 0
-    drawn = 0, labels, N, L, counts
-    moved = blocked(0, labels.size, n, l, None, T, prior, precision, key[2], key[3], *drawn)
-    return N, L, moved
+    codes = np.empty(cols.size, np.uint32)
+    for j in range(cols.size):
+        codes[j] = np.uint32(other_a[j]) | (np.uint32(cols[j]) << CODE_BITS)
+    sums = np.empty(n.shape[1], np.int64)
+    for i in range(len(n)):
+        ni, li, t_a, t_b = n[i], l[i], T_a[own_a[i]], T_b[own_b[i]]
+        ni[:] = 0
+        li[:] = 0
+        for run in range(starts[i], starts[i + 1], RUN):
+            sums[:] = 0
+            for p in range(np.uint64(run), np.uint64(min(run + RUN, starts[i + 1]))):
+                code = codes[index[p]]
+                b = code >> CODE_BITS
+                x = np.int32(resid[p] + t_a[code & LOW_CODE] + t_b[b])
+                resid[p] = x
+                sums[b] += ONE + x
+            for b in range(sums.size):
+                count = (sums[b] + HALF) >> 44
+                ni[b] += count
+                li[b] += sums[b] - (count << 44)
+
+
+@kernel
+def sum_cols(stored, rows, n, l):
+    """Sum the stored cells of every column by the labels of rows.
+
+    A row adds to one line of the sums, in order: that is faster than to look up the label of every cell's row.
+    """
+    starts, index, resid = stored
+    number, total = np.zeros((n.shape[1], len(n)), np.int32), np.zeros((n.shape[1], len(n)), np.int64)
+    for i in range(rows.size):
+        ni, li = number[rows[i]], total[rows[i]]
+        for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+            j = np.uint64(index[p])
+            ni[j] += np.int32(1)
+            li[j] += resid[p]
+    for j in range(len(n)):
+        for a in range(n.shape[1]):
+            n[j, a], l[j, a] = number[a, j], total[a, j]
 
 
 @kernel
 def add_blanks(axis, others, blanks, n, l):
     """Turn the sums of stored cells into those of all cells."""
-    row_codes, col_codes, k, unit, first, members, start, flat, blank, factors, _ = blanks
+    row_codes, col_codes, k, unit, first, members, start, flat, blank, factors = blanks
     own, other = (row_codes, col_codes) if axis == 0 else (col_codes, row_codes)
     lines = room_for_lines(axis, first, n.shape[1])
     layout = k, unit, first, members, start, flat
@@ -53,29 +89,69 @@ def add_blanks(axis, others, blanks, n, l):
 
 
 @kernel
-def visit(axes, keys, T, counts, rows, cols, blanks, concentration, kappa, spread, precision, limit):
+def draw_labels(axis, labels, others, blanks, n, l, T, prior, precision, key, counts):
+    """Draw the labels of one axis from its sums; return the block tables and how many labels changed."""
+    add_blanks(axis, others, blanks, n, l)
+    N, L = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64)
+    counts[:] = 0
+    drawn = 0, labels, N, L, counts
+    moved = blocked(0, labels.size, n, l, None, T, prior, precision, key[2], key[3], *drawn)
+    return N, L, moved
+
+
+@kernel
+def visit(axes, keys, T, rows, cols, counts, stored, shifts, room, blanks, numbers):
     """Make all updates of a visit; return the template, the last block tables (rows first) and labels changed.
 
-    axes[u] is the axis of update u, and keys[u] has the keys of its weights, labels and template. `counts` are those of
-    row and of column labels, changed in place. The last entry of `blanks` is the stencil's number there, in whose place
-    it is put; 0 if it is new.
+    axes[u] is the axis of update u, beginning with rows, and keys[u] has the keys of its weights, labels and template.
+    Labels (`rows`, `cols`) and the counts of both are changed in place.
     """
+    concentration, kappa, spread, precision, limit = numbers
     N, L, T = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), T.copy()
-    moved, shifted = np.zeros(2, np.int64), np.zeros(2, np.bool_)
+    moved = np.zeros(2, np.int64)
     for u in range(axes.size):
         axis, key = axes[u], keys[u]
         prior = log_weights(counts[axis], concentration[axis], key[0], key[1])
         T0 = T.astype(np.float64)
         if axis == 0:
-            both = draw_labels(0, shifted[0], rows, cols[LABELS], blanks, T0, prior, precision, key, counts[0])
-            N, L = both[0], both[1]
+            n, l = room[0], room[1]
+            sum_rows(stored, shifts, u > 0, cols, n, l)
+            N, L, changed = draw_labels(0, rows, cols, blanks, n, l, T0, prior, precision, key, counts[0])
         else:
+            n, l = room[2], room[3]
+            sum_cols(stored, rows, n, l)
             T1 = np.ascontiguousarray(T0.T)
-            both = draw_labels(1, shifted[1], cols, rows[LABELS], blanks, T1, prior, precision, key, counts[1])
-            N, L = np.ascontiguousarray(both[0].T), np.ascontiguousarray(both[1].T)
-        moved[axis] += both[2]
-        shifted[axis] = True
+            N, L, changed = draw_labels(1, cols, rows, blanks, n, l, T1, prior, precision, key, counts[1])
+            N, L = np.ascontiguousarray(N.T), np.ascontiguousarray(L.T)
+        moved[axis] += changed
         T = template(N, L, kappa, spread, limit, key[4], key[5])
-    if blanks[-1] > 0:
-        replace(blanks[-1], T, rows[LABELS], cols[LABELS], *blanks[:8])
     return T, N, L, moved
+
+
+@kernel
+def visits(stencils, plan, stored, shifts, room, blanks, precision, limit):
+    """Make visits to stencils of one shape, the first of which is taken out; return block tables and labels changed.
+
+    Every array of `stencils` has one line per visit: numbers in `blanks` (0 for one that is new, and is not put there),
+    templates, row and column labels, counts of both; all but the numbers are changed in place. So has `plan`, but for
+    the axes of updates, which are the same in all visits: those, then keys, concentrations, kappa and spread. `shifts`
+    are those of the first visit.
+    """
+    numbers, templates, row_labels, col_labels, row_counts, col_counts = stencils
+    axes, keys, concentration, kappa, spread = plan
+    N, L = np.empty(templates.shape, np.int64), np.empty(templates.shape, np.int64)
+    moved = np.empty((numbers.size, 2), np.int64)
+    start, flat = blanks[6], blanks[7]
+    for s in range(numbers.size):
+        rows, cols, number = row_labels[s], col_labels[s], numbers[s]
+        if s > 0:  # stored cells wait for two shifts: the stencil before has been put in, and this one is taken out
+            put, gone = -templates[s - 1], templates[s].copy()
+            shifts = row_labels[s - 1], col_labels[s - 1], put, rows.copy(), gone
+            flat[start[number] : start[number] + gone.size] = 0
+        counts, prior = (row_counts[s], col_counts[s]), (concentration[s, 0], concentration[s, 1])
+        scales = prior, kappa[s], spread[s], precision, limit
+        done = visit(axes, keys[s], templates[s], rows, cols, counts, stored, shifts, room, blanks, scales)
+        templates[s], N[s], L[s], moved[s] = done
+        if number > 0:
+            replace(number, templates[s], rows, cols, *blanks[:8])
+    return N, L, moved
