@@ -14,6 +14,8 @@ import accams
 from accams import ACCAMS, InputError, ItemACCAMS, ListExplanation
 from accams.fitted.files import to_bytes
 from accams.fitted.parts import FitInfo
+from accams.threads import Threads
+from accams.use import lists
 from accams.use.records import POPULAR
 
 # -- the map and its scores ---------------------------------------------------------------------------------------
@@ -41,6 +43,22 @@ def test_lists_by_brute_force(which, exclude_seen, candidates, request):
         np.testing.assert_allclose(found["score"][mine], scores[user, found["item"][mine]], atol=1e-6)
         assert (np.diff(found["score"][mine]) <= 1e-6).all()
     assert not found["rule"].astype(str).any()
+
+
+@pytest.mark.parametrize("n", [1, 4, N_ITEMS])
+@pytest.mark.parametrize("history", [[3, 9], [3, 9, 4, 5, 20, 21], [N_ITEMS - 1]])
+def test_threads_may_share_the_items(n, history, small, monkeypatch):
+    """A list of a large catalogue is the same by parts: also where a part has fewer than are asked for, and of ties."""
+    merged, merge = list[int](), lists.Best.merge
+    monkeypatch.setattr(lists.Best, "merge", lambda best, parts: merged.append(len(parts)) or merge(best, parts))
+    for exclude_seen in (True, False):
+        found = []
+        for threads in (Threads(1), *(Threads(3, chunk_size=size) for size in (3, 20, 60))):
+            monkeypatch.setattr(lists, "THREADS", threads)
+            best = small.recommend(history=history, n=n, exclude_seen=exclude_seen)
+            found.append(list(zip(best["item"].tolist(), best["score"].tolist(), best["rule"].tolist(), strict=True)))
+        assert found[0] == found[1] == found[2] == found[3]
+    assert len(set(merged)) > 1
 
 
 def test_a_small_map_ranks_nearly_as_the_whole_one(dense, small):

@@ -34,8 +34,11 @@ def test_profiles_and_scores_of_a_history(n_stencils, seed):
         columns = np.sort(random.permutation(n)[:12])
         layout = Catalogue.of(Sums([codes], [None]), columns)
         total, table = np.zeros(12), np.zeros((layout.places.shape[1], layout.widest))
-        add_scores(profile, layout.places, layout.widths, layout.codes, table, total)
+        add_scores(profile, layout.places, layout.widths, layout.codes, 0, table, total)
         np.testing.assert_allclose(total, (x @ model.dense())[columns], atol=1e-12)
+        some = np.zeros(5)
+        add_scores(profile, layout.places, layout.widths, layout.codes, 4, table, some)
+        np.testing.assert_array_equal(some, total[4:9])
 
 
 @pytest.mark.parametrize("n", [1, 3, 8])

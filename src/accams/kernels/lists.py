@@ -38,8 +38,8 @@ def history_profile(items, weights, row_codes, flat, begins, widths, histogram, 
 
 
 @kernel
-def add_scores(profile, places, widths, codes, table, total):
-    """Add to total[j] the profile's number for each column label of item j, block by block of groups of stencils."""
+def add_scores(profile, places, widths, codes, begin, table, total):
+    """Add to total[j] the profile's number for each column label of item begin + j, block by block of groups."""
     for block in range(codes.shape[0]):
         for g in range(places.shape[1]):
             one, two, at = places[block, g, 0], places[block, g, 1], 0
@@ -53,7 +53,7 @@ def add_scores(profile, places, widths, codes, table, total):
                 for b in range(widths[block, g, 1]):
                     table[g, at] = profile[one + a] + profile[two + b]
                     at += 1
-        block_codes = codes[block]
+        block_codes = codes[block, begin:]
         for j in range(total.size):  # items outside, groups inside: an item's codes are contiguous
             more = 0.0
             for g in range(places.shape[1]):
@@ -82,18 +82,19 @@ def keep_best(total, left_out, user, best, scores):
 
 @kernel
 def best_lists(
-    lo, hi, starts, items, weights, place_of, diagonal, popular, row_codes, flat, begins, widths, places, pair_widths,
-    codes, widest, left_starts, left_items, best, scores, by_popularity,
+    lo, hi, begin, end, starts, items, weights, place_of, diagonal, popular, row_codes, flat, begins, widths, places,
+    pair_widths, codes, widest, left_starts, left_items, best, scores, by_popularity,
 ):  # fmt: skip
-    """Write the best items of histories [lo, hi): their places among those that are scored, or -1, and their scores.
+    """Write the best of items [begin, end) for histories [lo, hi): their places (or -1) and their scores.
 
-    `weights` are divided by the scales of the map. The diagonal is taken off the scores of items in the history. A
-    history of which the map has nothing to say is ranked by popularity, and marked so.
+    Places are those among the items that are scored. `weights` are divided by the scales of the map. The diagonal is
+    taken off the scores of items in the history. A history of which the map has nothing to say is ranked by popularity,
+    and marked so.
     """
-    total = np.empty(popular.size)
+    total = np.empty(end - begin)
     table = np.zeros((places.shape[1], widest))
     histogram, profile = np.empty(flat.size + 1), np.empty(flat.size + 1)
-    left_out = np.full(popular.size, -1, np.int64)  # the last user who leaves out each item: no clearing between users
+    left_out = np.full(end - begin, -1, np.int64)  # the last user who leaves out each item: no clearing between users
     for u in range(lo, hi):
         own, own_weights = items[starts[u] : starts[u + 1]], weights[starts[u] : starts[u + 1]]
         history_profile(own, own_weights, row_codes, flat, begins, widths, histogram, profile)
@@ -103,14 +104,16 @@ def best_lists(
                 by_popularity[u] = False
         if not by_popularity[u]:
             total[:] = 0.0
-            add_scores(profile, places, pair_widths, codes, table, total)
+            add_scores(profile, places, pair_widths, codes, begin, table, total)
             for p in range(own.size):
-                if place_of[own[p]] >= 0:
-                    total[place_of[own[p]]] -= own_weights[p] * diagonal[own[p]]
+                if begin <= place_of[own[p]] < end:
+                    total[place_of[own[p]] - begin] -= own_weights[p] * diagonal[own[p]]
         else:
-            total[:] = popular
+            total[:] = popular[begin:end]
         for p in range(left_starts[u], left_starts[u + 1]):
-            if place_of[left_items[p]] >= 0:
-                left_out[place_of[left_items[p]]] = u
+            if begin <= place_of[left_items[p]] < end:
+                left_out[place_of[left_items[p]] - begin] = u
         best[u] = -1
-        keep_best(total, left_out, u, best[u], scores[u])
+        n_kept = keep_best(total, left_out, u, best[u], scores[u])
+        for p in range(n_kept):
+            best[u, p] += begin

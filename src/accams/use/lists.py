@@ -1,5 +1,6 @@
 """Lists by what people choose: scores of items given a history, from an item map, by position."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -12,6 +13,8 @@ from accams.model.interactions import Interactions
 from accams.model.itemmap import ItemMap
 from accams.use.scoring import Catalogue, Floats, Positions, Sums
 
+PART = 1 << 14  # items at least that a thread scores where it does not score all
+GROUPS = 8  # groups of stencils in a block
 CELLS = 1 << 23  # of a block of users by items, where the map is dense
 
 
@@ -74,7 +77,7 @@ class Lists:
     def _candidates(self, items: Positions) -> "Candidates":
         place_of = np.full(self.item_map.size, -1, np.int64)
         place_of[items] = np.arange(len(items))
-        layout = None if self.item_map.stencils is None else Catalogue.of(self.sums, items)
+        layout = None if self.item_map.stencils is None else Catalogue.of(self.sums, items, GROUPS)
         return Candidates(items, place_of, self._popularity[items], layout)
 
     def best(self, histories: Histories, n: int, left_out: Interactions, among: Positions | None = None) -> "Best":
@@ -85,7 +88,7 @@ class Lists:
         """
         items = self._every_item if among is None else self._candidates(among)
         number, n = len(histories.starts) - 1, min(n, len(items.items))
-        found = Best(np.full((number, n), -1, np.int64), np.zeros((number, n)), np.zeros(number, np.bool_))
+        found = Best.empty(number, n)
         if n:
             find = self._best_dense if items.layout is None else self._best_by_stencils
             find(histories, left_out, items, found)
@@ -102,8 +105,20 @@ class Lists:
         given = histories.starts, histories.items, weights, items.place_of, self._diagonal, items.popularity
         tables = codes.rows, codes.flat, codes.starts, codes.widths, layout.places, layout.widths, layout.codes
         left = left_out.starts.astype(np.int64, copy=False), left_out.columns.astype(np.int64, copy=False)
-        ranges = THREADS.split_evenly(len(found.items), layout.codes.size + 1)
-        THREADS.run(best_lists, ranges, *given, *tables, layout.widest, *left, *found)
+        rest = *given, *tables, layout.widest, *left
+        number, n_items = len(found.items), len(items.items)
+        users = THREADS.split_evenly(number, layout.codes.size + 1)
+        parts = THREADS.split_evenly(n_items, layout.codes.size // n_items, PART) if len(users) == 1 else []
+        if len(parts) < 2:
+            THREADS.run(best_lists, users, 0, n_items, *rest, *found)
+            return
+
+        def part(begin: int, end: int) -> Best:  # few users of a large catalogue: threads share the items
+            some = Best.empty(number, found.items.shape[1])
+            best_lists(0, number, begin, end, *rest, *some)
+            return some
+
+        found.merge(THREADS.map(part, parts))
 
     def _best_dense(self, histories: Histories, left_out: Interactions, items: "Candidates", found: "Best") -> None:
         from scipy import sparse
@@ -131,6 +146,18 @@ class Best(NamedTuple):
     items: Positions
     scores: Floats
     by_popularity: NDArray[np.bool_]
+
+    @classmethod
+    def empty(cls, number: int, n: int) -> Self:
+        return cls(np.full((number, n), -1, np.int64), np.zeros((number, n)), np.zeros(number, np.bool_))
+
+    def merge(self, parts: Sequence["Best"]) -> None:
+        """Write the best of lists that were made of consecutive parts of the items; of ties the earlier."""
+        places = np.concatenate([part.items for part in parts], axis=1)
+        scores = np.concatenate([part.scores for part in parts], axis=1)
+        order = np.argsort(np.where(places >= 0, -scores, np.inf), axis=1, kind="stable")[:, : self.items.shape[1]]
+        self.items[:], self.scores[:] = np.take_along_axis(places, order, 1), np.take_along_axis(scores, order, 1)
+        self.by_popularity[:] = parts[0].by_popularity
 
 
 @dataclass(frozen=True)

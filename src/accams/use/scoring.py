@@ -128,8 +128,9 @@ class Catalogue:
     base: Ints  # (sum, column): effects of the columns in units; empty if no sum has any
 
     @classmethod
-    def of(cls, sums: Sums, columns: Positions) -> Self:
-        blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths)]
+    def of(cls, sums: Sums, columns: Positions, n_groups: int = GROUPS) -> Self:
+        """Lay out columns, in blocks of so many groups."""
+        blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths, n_groups)]
         groups = max((len(block) for _, block in blocks), default=1)
         places = np.full((len(blocks), groups, 2), -1, np.int64)
         widths = np.zeros((len(blocks), groups, 2), np.int64)
@@ -197,7 +198,7 @@ class Catalogue:
         return np.where(best >= 0, self.columns[best], -1)
 
 
-def _blocks(widths: Positions) -> list[list[list[int]]]:
+def _blocks(widths: Positions, n_groups: int) -> list[list[list[int]]]:
     """Return stencils in groups of at most two with a small table, and groups in blocks."""
     groups = list[list[int]]()
     for s, width in enumerate(widths.tolist()):
@@ -206,7 +207,7 @@ def _blocks(widths: Positions) -> list[list[list[int]]]:
             last.append(s)
         else:
             groups.append([s])
-    return [groups[lo : lo + GROUPS] for lo in range(0, len(groups), GROUPS)]
+    return [groups[lo : lo + n_groups] for lo in range(0, len(groups), n_groups)]
 
 
 def _base(sums: Sums, columns: Positions) -> Ints:
