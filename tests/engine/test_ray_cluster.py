@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import twins
 
-from accams import ACCAMS, BayesianACCAMS, InputError, Observations
+from accams import ACCAMS, BayesianACCAMS, InputError, ItemACCAMS, Observations
 from accams.batch import predict_all, recommend_all
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
@@ -159,6 +159,23 @@ def test_batches(data: Observations, tmp_path: Path) -> None:
             assert duckdb.sql(f"FROM '{a}'").fetchall() == duckdb.sql(f"FROM '{b}'").fetchall()
     assert told[:9] == [(done, 9) for done in range(1, 10)]
     assert len(killed) == 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("apart", [False, True])
+def test_batches_of_lists(apart: bool, data: Observations, tmp_path: Path) -> None:
+    """Lists by choice too, with the history in the model's file or in one of its own."""
+    history = tmp_path / "h.accams" if apart else None
+    ItemACCAMS(max_bytes=2000, penalty=2.0, dropout=0.5, verbose=False).fit(data).save(
+        tmp_path / "m.accams", history=history or True
+    )
+    written = []
+    for engine in ("cpu", "ray"):
+        folder = tmp_path / engine
+        recommend_all(tmp_path / "m.accams", folder, 5, history=history, rows_per_file=7, engine=engine)
+        written.append([duckdb.sql(f"FROM '{path}'").fetchall() for path in sorted(folder.iterdir())])
+    assert written[0] == written[1]
+    assert sum(map(len, written[0])) == 300
 
 
 @pytest.mark.full
