@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import store
+from accams.data.pages import release_pages
 from accams.data.store import BY_COL, BY_ROW
 from accams.errors import InputError
 
@@ -100,7 +101,7 @@ def _by_column(arrays: Arrays, held: Positions) -> Positions:
     for lo, hi in _blocks(len(arrays["cols"])):
         first, last = np.searchsorted(held, (lo, hi))
         cols[first:last] = arrays["cols"][held[first:last]]
-        store.release_pages(arrays["cols"])
+        release_pages(arrays["cols"])
     order = np.lexsort((rows, cols))
     rows, cols = rows[order].astype(arrays["rows"].dtype), cols[order]
     positions, released = np.empty(len(held), np.int64), 0
@@ -108,9 +109,9 @@ def _by_column(arrays: Arrays, held: Positions) -> Positions:
         lo, hi = arrays["col_starts"][cols[first]], arrays["col_starts"][cols[first] + 1]
         positions[first:last] = lo + np.searchsorted(arrays["rows"][lo:hi], rows[first:last])
         if hi - released > BLOCK:
-            store.release_pages(arrays["rows"])
+            release_pages(arrays["rows"])
             released = hi
-    store.release_pages(arrays["rows"])
+    release_pages(arrays["rows"])
     return positions
 
 
@@ -123,7 +124,7 @@ def _split_array(array: NDArray[Any], held: Positions, path: Path) -> tuple[dict
         keep[held[first:last] - lo] = False
         column.append(array[lo:hi][keep])
         selected.append(array[lo:hi][~keep])
-        store.release_pages(array)
+        release_pages(array)
     return column.close(), np.concatenate(selected)
 
 

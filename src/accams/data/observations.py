@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from accams.data import build, holdout, store
 from accams.data.ids import Index
+from accams.data.pages import release_pages
 from accams.errors import InputError
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Observations:
         ----------
         path : str or Path
         verify : bool
-            Read every byte once and compare checksums.
+            Compare checksums, and check every entry: leave it on for a store that somebody else wrote.
 
         Examples
         --------
@@ -364,7 +365,7 @@ class Observations:
     def release_pages(self) -> None:
         """Drop mapped pages of a store from resident memory; they are read again when needed."""
         if self.store is not None:
-            store.release_pages(self.cols, self.stored_values, self.stored_weights, self.times, self.rows)
+            release_pages(self.cols, self.stored_values, self.stored_weights, self.times, self.rows)
 
     def to_store(self, path: str | Path) -> None:
         """Write a store, to be opened by `open`; for files larger than memory use ``accams ingest``."""

@@ -4,7 +4,6 @@ A manifest and plain ``.npy`` files; docs/internals/files.md describes the layou
 """
 
 import json
-import mmap
 import shutil
 import zlib
 from collections.abc import Callable, Iterable
@@ -17,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.build import index_type, to_column_order
+from accams.data.checks import check_ends, check_entries, check_summary, wrong_in_manifest
 from accams.data.ids import Index, LazyIndex, example
+from accams.data.pages import release_pages
 from accams.errors import InputError, MissingDataError
 from accams.threads import ranges_of
 
@@ -142,14 +143,19 @@ def is_store(path: Path) -> bool:
 def read(path: Path, *, verify: bool = True) -> dict[str, Any]:
     """Return the fields of `Observations` from a store, as memory-mapped arrays.
 
-    With `verify`, every byte is read once and compared with its checksum.
+    Types, lengths and ends are checked. With `verify`, every byte is read and compared with its checksum, and all
+    entries are scanned.
     """
     meta = manifest(path)
     arrays = mapped(path, meta)
+    check_ends(path, arrays)
     for name in arrays if verify else ():
         if _checksum(path / f"{name}.npy") != meta["files"][name]["crc32"]:
             raise InputError(f"{path / name}.npy is damaged (wrong checksum): ingest the data again")
     m, n = meta["shape"]
+    if verify:
+        check_entries(path, (m, n), arrays)
+        check_summary(path, meta["about"], summarize(arrays["values"], arrays.get("weights")))
     return {
         "shape": (m, n), "row_starts": arrays["row_starts"], "cols": arrays["cols"], "stored_values": arrays["values"],
         "row_index": index(arrays, "row", m), "col_index": index(arrays, "col", n),
@@ -167,18 +173,11 @@ def stamp(path: Path) -> int:
 
 def order(path: Path, axis: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any] | None]:
     """Map starts, partners, values and weights of the rows (axis 0) or columns (axis 1) of a store."""
-    files = manifest(path)["files"]
-    *required, weights = (BY_ROW, BY_COL)[axis]
-    starts, partners, values = (_mapped(path, name, files[name]) for name in required)
-    return starts, partners, values, _mapped(path, weights, files[weights]) if weights in files else None
-
-
-def release_pages(*arrays: NDArray[Any] | None) -> None:
-    """Drop mapped pages from resident memory; arrays in memory are left alone."""
-    for array in arrays:
-        pages = getattr(array, "_mmap", None)
-        if pages is not None and hasattr(pages, "madvise"):
-            pages.madvise(mmap.MADV_DONTNEED)
+    files, names = manifest(path)["files"], (BY_ROW, BY_COL)[axis]
+    arrays = {name: _mapped(path, name, files[name]) for name in names if name in files}
+    check_ends(path, arrays)
+    starts, partners, values = (arrays[name] for name in names[:3])
+    return starts, partners, values, arrays.get(names[3])
 
 
 def manifest(path: Path) -> dict[str, Any]:
@@ -188,11 +187,9 @@ def manifest(path: Path) -> dict[str, Any]:
     if not is_store(path):
         raise InputError(f"{path} is not an accams store (it has no {MANIFEST}): create one with accams ingest")
     try:
-        meta: dict[str, Any] = json.loads((path / MANIFEST).read_text())
-        valid, files = meta["kind"] == KIND, meta["files"] if meta["format"] == FORMAT else {}
-        valid = valid and all({"type", "size", "crc32"} <= set(entry) for entry in files.values())
-        valid = valid and (meta["format"] != FORMAT or {"shape", "about", "weight_step", "blank_weight"} <= set(meta))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        meta: dict[str, Any] = json.loads((path / MANIFEST).read_bytes())
+        valid = meta["kind"] == KIND and isinstance(meta["format"], int)
+    except (ValueError, KeyError, TypeError, RecursionError):
         valid = False
     if not valid:
         raise InputError(f"{path / MANIFEST} is damaged: ingest the data again")
@@ -201,6 +198,9 @@ def manifest(path: Path) -> dict[str, Any]:
             f"{path} is a store of format {meta['format']}, and this version of accams reads format {FORMAT}: "
             "ingest the data again, or use the version that wrote it"
         )
+    wrong = wrong_in_manifest(meta)
+    if wrong is not None:
+        raise InputError(f"{path / MANIFEST} is damaged (its entry {wrong!r:.60} cannot be): ingest the data again")
     return meta
 
 
@@ -231,7 +231,10 @@ def index(arrays: Arrays, side: str, size: int) -> Index:
 
 def _texts(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[Any]:
     content, edges = text.tobytes(), [0, *ends.tolist()]
-    return np.fromiter((content[a:b].decode() for a, b in pairwise(edges)), dtype=object, count=len(ends))
+    try:
+        return np.fromiter((content[a:b].decode() for a, b in pairwise(edges)), dtype=object, count=len(ends))
+    except UnicodeDecodeError:
+        raise InputError("the ids of this store are damaged (no text): ingest the data again") from None
 
 
 def _checksum(file: Path) -> int:

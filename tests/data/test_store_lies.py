@@ -1,0 +1,179 @@
+"""Stores whose checksums are right and whose contents are not: every lie is refused before a kernel sees it."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accams import InputError, Observations
+from accams.data import store
+
+SHAPE, ENTRIES = (30, 20), 200
+
+
+def written(path: Path, ids: bool = False, weighted: bool = True) -> Path:
+    random = np.random.default_rng(0)
+    cells = random.choice(SHAPE[0] * SHAPE[1], ENTRIES, replace=False)
+    rows, cols = np.divmod(cells, SHAPE[1])
+    weights = random.integers(1, 5, ENTRIES) / 2 if weighted else None
+    values = random.integers(1, 11, ENTRIES) / 2
+    obs = Observations.from_coo(rows, cols, values, shape=SHAPE, weights=weights, times=np.arange(ENTRIES))
+    if ids:
+        names = [f"é{p}" for p in range(SHAPE[0])], [f"film {p}" for p in range(SHAPE[1])]
+        obs = Observations.from_dense(random.integers(1, 6, SHAPE).astype(float), row_ids=names[0], col_ids=names[1])
+    obs.to_store(path)
+    return path
+
+
+def lie_in_file(path: Path, name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Change an array and make length, type and checksum right."""
+    meta = json.loads((path / store.MANIFEST).read_text())
+    meta["files"][name] = store.write(path / f"{name}.npy", change(np.load(path / f"{name}.npy")))
+    (path / store.MANIFEST).write_text(json.dumps(meta))
+
+
+def lie_in_manifest(path: Path, keys: tuple[Any, ...], value: Any) -> None:
+    meta = json.loads((path / store.MANIFEST).read_text())
+    place = meta
+    for key in keys[:-1]:
+        place = place[key]
+    if value is KeyError:
+        del place[keys[-1]]
+    else:
+        place[keys[-1]] = value
+    (path / store.MANIFEST).write_text(json.dumps(meta))
+
+
+def put(position: int, value: Any) -> Callable[[np.ndarray], np.ndarray]:
+    def change(x: np.ndarray) -> np.ndarray:
+        x = x.copy()
+        x[position] = value
+        return x
+
+    return change
+
+
+def swapped(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x[[0, 1]] = x[[1, 0]]
+    return x
+
+
+FILE_LIES = {
+    "a column beyond the last": ("cols", put(3, 20)),
+    "a column of 65535": ("cols", put(3, 2**16 - 1)),
+    "columns below 0": ("cols", lambda x: -x.astype(np.int16)),
+    "columns of 2e9": ("cols", lambda x: x.astype(np.uint32) + 2 * 10**9),
+    "columns not in order": ("cols", swapped),
+    "a column twice": ("cols", lambda x: put(1, x[0])(x)),
+    "a row beyond the last": ("rows", put(3, 30)),
+    "rows not in order": ("rows", swapped),
+    "starts of 2^40": ("row_starts", put(5, 2**40)),
+    "starts below 0": ("row_starts", put(5, -3)),
+    "starts that do not begin with 0": ("row_starts", put(0, 2)),
+    "starts that end too early": ("row_starts", put(-1, 150)),
+    "starts cut to three": ("row_starts", lambda x: x[:3]),
+    "starts that descend": ("col_starts", lambda x: put(4, x[7] + 1)(x)),
+    "floats for starts": ("row_starts", lambda x: x.astype(np.float64)),
+    "NaN": ("values", put(9, np.nan)),
+    "infinity by columns": ("col_values", put(9, np.inf)),
+    "a value that differs by columns": ("col_values", lambda x: put(9, x[9] + 1)(x)),
+    "values of another type by columns": ("col_values", lambda x: x.astype(np.float64)),
+    "fewer values": ("values", lambda x: x[:-1]),
+    "objects": ("values", lambda x: x.astype(np.complex64)),
+    "a weight of 0": ("weights", put(9, 0)),
+    "a weight below 0 by columns": ("col_weights", put(9, -5)),
+    "a weight that differs by columns": ("col_weights", lambda x: put(9, x[9] + 1)(x)),
+    "fewer times": ("times", lambda x: x[:-1]),
+    "values by rows that the manifest does not say": ("values", lambda x: x + 1),
+}
+
+
+@pytest.mark.parametrize("lie", FILE_LIES)
+def test_a_lie_in_a_file(lie: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "s")
+    Observations.open(path)
+    lie_in_file(path, *FILE_LIES[lie])
+    with pytest.raises(InputError, match="is damaged") as error:
+        Observations.open(path)
+    assert str(path) in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+MANIFEST_LIES: dict[tuple[Any, ...], tuple[Any, ...]] = {
+    ("shape",): ([3, 3], [30, 20, 1], [10**9, 10**9], [37, 20], [-30, 20], "30 x 20", [30.0, 20.0], [30, True], None),
+    ("weight_step",): (0, -1.0, None, "1", True),
+    ("blank_weight",): (-1.0, 0, "1", [1], KeyError),
+    ("about",): (None, [], {}, KeyError),
+    ("about", "value_range"): ([1.0, 5.5], [5.0, 0.5], [0.5], [0.5, None], "a"),
+    ("about", "sum"): (1.0, None, "many"),
+    ("about", "weight"): (1.0, None),
+    ("files",): ({}, [], None),
+    ("files", "cols"): (KeyError, None, {"type": "<u2"}),
+    ("files", "weights"): (KeyError,),
+    ("files", "../../etc/passwd"): ({"type": "<u2", "size": 1, "crc32": 0},),
+    ("files", "cols", "type"): ("|O", "<f8", "nonsense", "<u4", 5, "<u2," * 10_000),
+    ("files", "cols", "size"): (10**15, -1, "200", 199),
+    ("files", "times", "type"): ("|O", "nonsense", "|S8", "<c16"),
+    ("files", "row_starts", "size"): (2**63,),
+    ("format",): ([1], {}, "1", None),
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"), [(keys, value) for keys, values in MANIFEST_LIES.items() for value in values]
+)
+def test_a_lie_in_the_manifest(keys: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
+    path = written(tmp_path / "s")
+    lie_in_manifest(path, keys, value)
+    with pytest.raises(InputError, match="is damaged") as error:
+        Observations.open(path)
+    assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5", "null", "[" * 200_000, '{"kind": "accams store"}', "\xff"])
+def test_a_manifest_that_is_none(text: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "s")
+    (path / store.MANIFEST).write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match=r"store\.json is damaged"):
+        Observations.open(path)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_types_lengths_and_ends_are_always_checked(verify: bool, tmp_path: Path) -> None:
+    for lie in ("starts of 2^40", "starts cut to three", "fewer values"):
+        path = written(tmp_path / lie)
+        lie_in_file(path, *FILE_LIES[lie])
+        with pytest.raises(InputError, match="is damaged"):
+            Observations.open(path, verify=verify)
+        with pytest.raises(InputError, match="is damaged"):  # as a worker of a cluster opens it
+            store.order(path, 0)
+
+
+@pytest.mark.parametrize("change", [put(0, 10**9), put(0, -1), put(-1, 5), put(3, 0), put(0, 1)])
+def test_ends_and_text_of_ids(change: Callable[[np.ndarray], np.ndarray], tmp_path: Path) -> None:
+    """The last one cuts a letter in two."""
+    path = written(tmp_path / "s", ids=True)
+    assert Observations.open(path).row_index.ids[3] == "é3"
+    lie_in_file(path, "row_id_ends", change)
+    with pytest.raises(InputError, match="damaged"):
+        Observations.open(path).row_index.ids  # noqa: B018
+
+
+def test_checksums_are_still_those_of_the_files(tmp_path: Path) -> None:
+    path = written(tmp_path / "s")
+    file = path / "values.npy"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    assert (
+        zlib.crc32(data[store.HEADER :]) != json.loads((path / store.MANIFEST).read_text())["files"]["values"]["crc32"]
+    )
+    with pytest.raises(InputError, match="wrong checksum"):
+        Observations.open(path)
