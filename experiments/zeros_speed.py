@@ -1,7 +1,8 @@
 """Time `BayesianACCAMS` of likes: films liked on MovieLens 1M, all other cells observed zeros, 50 stencils, 8 chains.
 
-With `--before`, the `src` folder of another version (``git worktree add ../before v0.1.0``), fits of both are run in
-turn, each in a process of its own, and the ratio of their medians is printed. A first fit of three sweeps compiles.
+With `--before`, the `src` folder of another version (``git worktree add ../before COMMIT``, then ../before/src), fits
+of both are run in turn, each in a process of its own, and the ratio of their medians is printed. A first fit of three
+sweeps compiles.
 
 Run: python experiments/zeros_speed.py [--before FOLDER] [--cores N] [--repeats N] [--sweeps N]
 """
@@ -55,8 +56,8 @@ def seconds_and_error(source: Path, likes: Path, sweeps: int, cores: int | None)
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
     command = [sys.executable, "-c", FIT, str(likes), str(sweeps)]
-    where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(command, env=where, preexec_fn=pin, check=True, capture_output=True, text=True)
+    where = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run(command, env=where, preexec_fn=pin, check=True, stdout=subprocess.PIPE, text=True)
     took, error = map(float, done.stdout.split()[-2:])
     return took, error
 
@@ -70,6 +71,8 @@ def main() -> None:
     given = parser.parse_args()
     sources = {"this version": ROOT / "src"}
     if given.before is not None:
+        if not (given.before / "accams").is_dir():
+            parser.error(f"{given.before} has no folder accams: pass the src folder of another version")
         sources["before"] = given.before.resolve()
     times: dict[str, list[float]] = {name: [] for name in sources}
     errors = dict.fromkeys(sources, 0.0)

@@ -80,6 +80,25 @@ def test_visits_are_made_together_where_stencils_have_one_shape(shapes, at_once)
     assert states[0] == states[1]
 
 
+@pytest.mark.parametrize("shapes", [((300, 300), (3, 2), (4, 3)), ((3, 2), (300, 300)), ((300, 2), (3, 2))])
+def test_labels_of_one_and_of_two_bytes(shapes):
+    states = []
+    for callers in (1, 2):
+        chain = chain_of(likes((400, 350), zero_weight=0.3), callers, shapes)
+        for _ in range(2):
+            chain.run_sweep()
+        state = chain.state
+        states.append([state.squared_error(), *map(bytes, state.row_labels), *map(bytes, state.col_labels)])
+    assert states[0] == states[1]
+
+
+def test_wide_matrices_are_summed_along_the_columns(monkeypatch):
+    state = make_engine(likes(zero_weight=0.3), "graph", 4, 1, callers=2).new_state()
+    assert state._in_one_call((3, 2))
+    monkeypatch.setattr(graph, "MOST_SCATTERED", 3 * state.shape[1] - 1)
+    assert not state._in_one_call((3, 2))
+
+
 def test_the_column_order_follows_when_it_is_asked_for():
     """Visits in one call leave the residual by columns as it was: passes along them make it anew from that by rows."""
     sums = []

@@ -126,10 +126,12 @@ class State(Passes):
         return 1
 
     def visit_all(self, visits: Iterable[tuple[int, BlockedVisit]]) -> None:
-        """Take out and `visit` stencils, given by their numbers, one after another."""
-        for stencil, rule in visits:
-            self.begin(stencil)
-            self.visit(rule)
+        """Take out and `visit` different stencils of the model, at most `visits_at_once`, given by their numbers.
+
+        Each rule begins with its stencil's template, and all have the same precision. Engines whose `visits_at_once` is
+        1 need no such method.
+        """
+        raise NotImplementedError
 
     def visited(self) -> list[Visited]:
         """Return the results of all visits since the last call, in order."""

@@ -31,6 +31,7 @@ from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 
 AT_ONCE = 16  # visits in one call, which a fit waits for when it is interrupted
+MOST_SCATTERED = 1 << 18  # sums of columns: with a million, passes along the columns are three times as fast
 MOST_WAITING = 32  # shifts of the column order, before they are applied by a pass of their own
 
 
@@ -93,12 +94,9 @@ class GraphState(CpuState):
     @property
     def visits_at_once(self) -> int:
         shapes = {T.shape for T in self.templates}
-        return AT_ONCE if len(shapes) == 1 and self._in_one_call(min(shapes)) else 1
+        return AT_ONCE if len(shapes) == 1 and self._in_one_call(self.templates[0].shape) else 1
 
     def visit_all(self, visits: Iterable[tuple[int, BlockedVisit]]) -> None:
-        if self.visits_at_once == 1:
-            super().visit_all(visits)
-            return
         stencils, rules = zip(*visits, strict=True)
         self.begin(stencils[0])
         self._visit_in_one_call(stencils, rules)
@@ -114,11 +112,14 @@ class GraphState(CpuState):
         """Whether visits are one kernel: where several chains run at once, and none has threads of its own.
 
         All stored cells must have one value and one weight, other than that of blanks, and codes of rows and columns
-        the same type. Both axes must have updates; those of rows apply the pending shifts.
+        the same type. Both axes must have updates; those of rows apply the pending shifts. Sums of columns must fit in
+        the cache.
         """
+        scattered = self.shape[1] * k[0] <= MOST_SCATTERED
         alone = self.engine.threads.callers == 1 or any(len(order.ranges) > 1 for order in self.orders.values())
         by_row, by_col = self._blanks.codes
-        return self._factors is not None and min(k) > 1 and by_row.dtype == by_col.dtype and not alone
+        equal = self._factors is not None and by_row.dtype == by_col.dtype
+        return equal and min(k) > 1 and scattered and not alone
 
     def _visit_in_one_call(self, stencils: Sequence[int], rules: Sequence[BlockedVisit]) -> None:
         """Make these visits; the stencils have one shape, and the first is the current one."""
@@ -133,14 +134,14 @@ class GraphState(CpuState):
         scale = rules[0].precision, self.engine.grid.limit
         N, L, moved = visit.visits((numbers, T, *labels, *counts), plan, stored, shifts, room, blanks, *scale)
         self._rows_only, self.pending[1] = True, []
-        self._blanks.stale[numbers] = True
+        self._blanks.stale[numbers] = True  # of a new stencil, number 0: no harm
         for line, stencil in enumerate(stencils):
             self.current, self._labels = stencil, [labels[0][line], labels[1][line]]
             Bookkeeping.end(self, T[line])
             both, changed = [counts[0][line], counts[1][line]], (int(moved[line, 0]), int(moved[line, 1]))
             gain = gain_of(Tables(N[line], L[line], both[0]), T[line])
             self._visited.append(Visited(T[line], both, changed, gain))
-        self._shift_stored(stencils[-1], -1)  # the others have been
+        self._shift_stored(stencils[-1], -1)  # the kernel has shifted the others
         if numbers[0] == 0:
             self._blanks.put(stencils[0], self.templates, known)
 

@@ -26,7 +26,7 @@ class Effort(NamedTuple):
 
     max_iter: int = 20
     n_trials: int = 4  # candidates per centre; more gain little
-    n_points: int = SEED_POINTS
+    n_points: int = SEED_POINTS  # among which first centres are chosen, where no cell is missing
 
 
 THOROUGH, QUICK = Effort(), Effort(5, 1, 1 << 11)  # the latter where the sampler soon moves on from them

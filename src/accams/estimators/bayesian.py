@@ -118,7 +118,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
 
         Notes
         -----
-        A keyboard interrupt (Ctrl-C) ends the fit after the current stencil, with the draws so far and a warning.
+        A keyboard interrupt (Ctrl-C) ends the fit within a few stencils, with the draws so far and a warning.
         """
         check(self)
         seed = seed_for(self, resume)

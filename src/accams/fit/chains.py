@@ -23,7 +23,7 @@ PER_THREAD = 1 << 20  # unless each has so many stored cells and labels to go th
 
 
 def nothing(_: Chain) -> None:
-    """Make nothing of a chain."""
+    """Return None: nothing is wanted of a chain."""
 
 
 class Chains:
@@ -64,7 +64,7 @@ class Chains:
         return len(self.chains)
 
     def each(self, work: Callable[[Chain], T]) -> list[T]:
-        """Return the result of `work` for every chain; on a keyboard interrupt each finishes its current stencil."""
+        """Return the result of `work` for every chain; on a keyboard interrupt each finishes its visits."""
         futures = list[Future[T]]()
         try:
             for chain in self.chains:
@@ -88,12 +88,13 @@ class Chains:
 
     def _each(self, advance: Callable[[Chain], bool], then: Then) -> list[Any]:
         def work(chain: Chain) -> Any:
-            if not advance(chain):
-                raise KeyboardInterrupt
-            result = then(chain)
-            if len(self) > self.at_once:  # make room for the next chain
-                chain.state.release()
-            return result
+            try:
+                if not advance(chain):
+                    raise KeyboardInterrupt
+                return then(chain)
+            finally:
+                if len(self) > self.at_once:  # make room for the next chain
+                    chain.state.release()
 
         return self.each(work)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
 from accams.engine.base import State
-from accams.engine.kmeans import QUICK
+from accams.engine.kmeans import QUICK, THOROUGH
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
@@ -271,7 +271,7 @@ class Chain:
         state, hyper = self.state, self.hyper
         start = generator(hyper.seed, Purpose.START, self.number, stencil)
         if hyper.start == "accams":
-            state.seed(0, "k-means++", start, *((QUICK,) if hyper.quick_start else ()))
+            state.seed(0, "k-means++", start, QUICK if hyper.quick_start else THOROUGH)
             state.cluster(1, "k-means++", start, 2)
             alternate(state, BackfitSettings([state.k], max_iter=hyper.start_rounds), first=1)
         else:

@@ -158,7 +158,7 @@ class Run:
         if wanted:
             self.keeper.add([o.draw for o in outcomes if o.draw is not None], plan.burn_in(self.sweep + 1))
         self.sweep += 1
-        report = self._report([o.statistics for o in outcomes], predictions)
+        report = self._report([o.statistics for o in outcomes], predictions, recorded)
         self.history.append(report)
         return report
 
@@ -183,14 +183,16 @@ class Run:
         validation = None if self.validation is None else self.validation.running
         return [self.probes, *(cells for cells in (self.asked, validation) if cells is not None)]
 
-    def _report(self, statistics: list[tuple[float, ...]], predictions: list[NDArray[np.float64]]) -> Sweep:
+    def _report(
+        self, statistics: list[tuple[float, ...]], predictions: list[NDArray[np.float64]], recorded: bool
+    ) -> Sweep:
         chains = self.chains.chains
         sigma, tau, log_joint, occupied, error = np.array(statistics).T
         probes = predictions[0][:, :N_TRACED]
         traced = {"sigma": sigma, "tau": tau, "log_joint": log_joint, "occupied": occupied, "probes": probes}
         for name, values in traced.items():
             self.traces.setdefault(name, []).append(values)
-        validated = self.validation is not None and self.validation.running.blocks
+        validated = recorded and self.validation is not None
         validation_rmse, validation_rmse_draw = self._validate(predictions[-1]) if validated else (None, None)
         change = self._check()
         return Sweep(
@@ -231,7 +233,7 @@ class Run:
         self.settled = little and self.plan.n_sweeps is None and self.sweep >= FEWEST_SWEEPS
 
     def _validate(self, predictions: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the validation error of the running mean and of these of all chains, and update `best`."""
+        """Return the validation error of the running mean and of the current predictions, and update `best`."""
         assert self.validation is not None
         running = self.validation.running
         mean, _ = running.combined(self.plan.burn_in(self.sweep))

@@ -6,7 +6,7 @@ Arguments are tuples:
 
     stored : starts, index, resid, the stored cells in row order
     shifts : own_a, other_a, T_a, own_b, T_b, two shifts that the first update adds to the residual: by any stencil, and
-             by the one that is taken out, whose labels of columns are the present ones
+             by the one that is taken out, whose labels of columns are the present ones, which sums are by anyway
     room   : n and l of rows, then of columns
     blanks : what `add_blanks` needs
 """
@@ -59,7 +59,8 @@ def sum_rows(stored, shifts, shifted, cols, n, l):
 def sum_cols(stored, rows, n, l):
     """Sum the stored cells of every column by the labels of rows.
 
-    A row adds to one line of the sums, in order: that is faster than to look up the label of every cell's row.
+    A row adds to one line of the sums, in order: as long as these fit in the cache, that is faster than to look up the
+    label of every cell's row.
     """
     starts, index, resid = stored
     number, total = np.zeros((n.shape[1], len(n)), np.int32), np.zeros((n.shape[1], len(n)), np.int64)
@@ -100,13 +101,13 @@ def draw_labels(axis, labels, others, blanks, n, l, T, prior, precision, key, co
 
 
 @kernel
-def visit(axes, keys, T, rows, cols, counts, stored, shifts, room, blanks, numbers):
+def visit(axes, keys, T, rows, cols, counts, stored, shifts, room, blanks, scales):
     """Make all updates of a visit; return the template, the last block tables (rows first) and labels changed.
 
     axes[u] is the axis of update u, beginning with rows, and keys[u] has the keys of its weights, labels and template.
     Labels (`rows`, `cols`) and the counts of both are changed in place.
     """
-    concentration, kappa, spread, precision, limit = numbers
+    concentration, kappa, spread, precision, limit = scales
     N, L, T = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), T.copy()
     moved = np.zeros(2, np.int64)
     for u in range(axes.size):
@@ -144,13 +145,16 @@ def visits(stencils, plan, stored, shifts, room, blanks, precision, limit):
     start, flat = blanks[6], blanks[7]
     for s in range(numbers.size):
         rows, cols, number = row_labels[s], col_labels[s], numbers[s]
-        if s > 0:  # stored cells wait for two shifts: the stencil before has been put in, and this one is taken out
+        counts, concentrations = (row_counts[s], col_counts[s]), (concentration[s, 0], concentration[s, 1])
+        plan_of = axes, keys[s], templates[s], rows, cols, counts, stored
+        scales = concentrations, kappa[s], spread[s], precision, limit
+        if s == 0:  # labels in these shifts may be of another type
+            done = visit(*plan_of, shifts, room, blanks, scales)
+        else:  # stored cells wait for two shifts: the stencil before has been put in, and this one is taken out
             put, gone = -templates[s - 1], templates[s].copy()
-            shifts = row_labels[s - 1], col_labels[s - 1], put, rows.copy(), gone
+            both = row_labels[s - 1], col_labels[s - 1], put, rows.copy(), gone
             flat[start[number] : start[number] + gone.size] = 0
-        counts, prior = (row_counts[s], col_counts[s]), (concentration[s, 0], concentration[s, 1])
-        scales = prior, kappa[s], spread[s], precision, limit
-        done = visit(axes, keys[s], templates[s], rows, cols, counts, stored, shifts, room, blanks, scales)
+            done = visit(*plan_of, both, room, blanks, scales)
         templates[s], N[s], L[s], moved[s] = done
         if number > 0:
             replace(number, templates[s], rows, cols, *blanks[:8])

@@ -14,7 +14,7 @@ from accams.model.itemmap import ItemMap
 from accams.use.scoring import Catalogue, Floats, Positions, Sums
 
 PART = 1 << 14  # items at least that a thread scores where it does not score all
-GROUPS = 8  # groups of stencils in a block
+GROUPS_OF_LISTS = 8  # groups of stencils in a block: their tables are of doubles, and stay in the fastest cache
 CELLS = 1 << 23  # of a block of users by items, where the map is dense
 
 
@@ -77,7 +77,7 @@ class Lists:
     def _candidates(self, items: Positions) -> "Candidates":
         place_of = np.full(self.item_map.size, -1, np.int64)
         place_of[items] = np.arange(len(items))
-        layout = None if self.item_map.stencils is None else Catalogue.of(self.sums, items, GROUPS)
+        layout = None if self.item_map.stencils is None else Catalogue.of(self.sums, items, GROUPS_OF_LISTS)
         return Candidates(items, place_of, self._popularity[items], layout)
 
     def best(self, histories: Histories, n: int, left_out: Interactions, among: Positions | None = None) -> "Best":

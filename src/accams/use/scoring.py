@@ -129,7 +129,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, sums: Sums, columns: Positions, n_groups: int = GROUPS) -> Self:
-        """Lay out columns, in blocks of so many groups."""
+        """Lay out columns, in blocks of `n_groups` groups."""
         blocks = [(d, block) for d, codes in enumerate(sums.codes) for block in _blocks(codes.widths, n_groups)]
         groups = max((len(block) for _, block in blocks), default=1)
         places = np.full((len(blocks), groups, 2), -1, np.int64)
