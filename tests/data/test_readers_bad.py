@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reader_files import archive, complaint, lines, npz, pack, parquet, read, write
+from scipy import sparse
 
 from accams.data.observations import Observations
 from accams.data.readers import read_pairs
@@ -34,6 +35,56 @@ def test_missing_files(tmp_path: Path) -> None:
     assert complaint(tmp_path / "zzz.parquet", MissingDataError).endswith("; check the path")
     assert "there is no folder" in complaint(tmp_path / "nowhere" / "ratings.csv", MissingDataError)
     assert "is a file, not a folder" in complaint(tmp_path / "ratings.csv" / "x", MissingDataError)
+
+
+BAD_SPARSE = {
+    "indptr": np.array([0, 10**6, 3, 4, 5, 12], np.int32), "indices": np.full(12, 10**6, np.int32),
+    "indices below 0": np.full(12, -5, np.int32), "shape": np.array([3, 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("what", BAD_SPARSE)
+def test_positions_outside_of_a_sparse_matrix(what: str, kind: str, tmp_path: Path) -> None:
+    """They crashed the process: scipy does not check them when it converts."""
+    x = sparse.csr_array(np.arange(1.0, 31.0).reshape(5, 6) * (np.arange(30).reshape(5, 6) % 5 < 2))
+    arrays: dict[str, Any] = {"indices": x.indices, "indptr": x.indptr, "data": x.data, "shape": np.array(x.shape)}
+    assert len(x.data) == 12
+    arrays[what.split()[0]] = BAD_SPARSE[what]
+    np.savez(tmp_path / "r.npz", format=kind.encode(), **arrays)
+    assert "is not a matrix that scipy.sparse.save_npz wrote" in complaint(tmp_path / "r.npz")
+    if what != "shape":
+        y = x.copy()
+        setattr(y, what.split()[0], BAD_SPARSE[what])
+        with pytest.raises(InputError, match="the sparse matrix is damaged: ind"):
+            Observations.from_sparse(y)
+        with pytest.raises(InputError, match="the sparse matrix is damaged: ind"):
+            Observations.from_sparse(x, weights=y)
+
+
+PATTERNS = ["ratings[1]", "b*", "q?", "n[!a]", "[a-z]*", "back\\slash", "quote'd", "~x", "{a,b}"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_path_that_exists_is_no_pattern(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that a pattern would match lie beside, and are not read."""
+    monkeypatch.chdir(tmp_path)
+    for other in ("ratings1", "bx", "qa", "nb", "zz", name):
+        table = pd.DataFrame({"user": [1, 2], "item": [3, 4], "rating": [1.0, 2.0 if other == name else 5.0]})
+        path = Path(f"{other}.{kind}")
+        table.to_parquet(path) if kind == "parquet" else table.to_csv(path, index=False)
+    found = Observations.from_file(f"{name}.{kind}")
+    assert found.nnz == 2
+    assert found.value_range == (1.0, 2.0)
+    with pytest.raises(MissingDataError, match="there is no file"):
+        Observations.from_file(f"ratings*.{kind}" if name != "b*" else f"zz?.{kind}")
+
+
+def test_a_home_that_nobody_has() -> None:
+    assert "there is no file ~nobody-is-called-so" in complaint(Path("~nobody-is-called-so/x.csv"), MissingDataError)
 
 
 def test_folders(tmp_path: Path) -> None:

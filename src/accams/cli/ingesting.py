@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from accams.cli.options import size_in_bytes
 from accams.data import build
+from accams.data.archives import with_home
 from accams.data.ingest import ingest
 from accams.data.observations import Observations
 from accams.errors import MissingDataError
@@ -46,7 +47,7 @@ def _expanded(sources: Sequence[Path]) -> list[Path]:
         if each.exists() or not any(sign in str(each) for sign in "*?["):
             found.append(each)
             continue
-        matches = sorted(glob(str(each.expanduser())))
+        matches = sorted(glob(str(with_home(each))))
         if not matches:
             raise MissingDataError(f"no file is called like {each}")
         found += map(Path, matches)

@@ -90,9 +90,22 @@ def open_zip(path: Path) -> zipfile.ZipFile:
         raise InputError(f"{path} is not a zip archive, or it is damaged") from None
 
 
+def with_home(path: Path) -> Path:
+    """Replace a leading ~ by the home folder; a file that is called so is that file."""
+    try:
+        return path if path.exists() else path.expanduser()
+    except RuntimeError:  # ~name, where nobody has that name
+        return path
+
+
+def literal(path: Path) -> str:
+    """Return a path for DuckDB, to which *, ? and [ would be patterns."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in str(path))
+
+
 def _find(path: Path) -> tuple[Path, str | None]:
     """Return the file, and the member if the path continues inside an archive."""
-    path = path.expanduser()
+    path = with_home(path)
     if path.is_dir():
         inside = sorted(p.name for p in path.iterdir() if p.is_file() and _is_data(p.name))[:5]
         shown = f": {_listed(inside)}" if inside else ""

@@ -154,9 +154,12 @@ def from_scipy(matrix: Any, blanks: float | None, weights: Any, row_ids: Ids, co
         raise InputError(f"from_sparse takes a scipy sparse matrix, not {type(matrix).__name__}; use from_dense")
     if matrix.ndim != 2:
         raise InputError(f"from_sparse takes a two-dimensional matrix, not one of shape {matrix.shape}")
+    check_sparse(matrix)
     coo = matrix.tocoo()
     w = None
     if weights is not None:
+        if sparse.issparse(weights):
+            check_sparse(weights)
         given, pattern = sparse.csr_array(weights, copy=True), sparse.csr_array(matrix, copy=True)
         given.sum_duplicates()
         pattern.sum_duplicates()
@@ -166,6 +169,15 @@ def from_scipy(matrix: Any, blanks: float | None, weights: Any, row_ids: Ids, co
         coo, w = pattern.tocoo(), given.data
     indices = _axis_index(coo.shape[0], row_ids, "row"), _axis_index(coo.shape[1], col_ids, "column")
     return from_entries(coo.row, coo.col, coo.data, coo.shape, w, None, "sum", blanks, *indices)
+
+
+def check_sparse(matrix: Any) -> None:
+    """Raise if positions of a scipy matrix lie outside of it: scipy's own kernels have no bounds checks."""
+    if hasattr(matrix, "check_format"):
+        try:
+            matrix.check_format(full_check=True)
+        except (ValueError, IndexError, TypeError) as error:
+            raise InputError(f"the sparse matrix is damaged: {error}") from None
 
 
 def blank_weight(zeros: str, zero_weight: float) -> float | None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import build, netflix, readers, scan, store
+from accams.data.archives import with_home
 from accams.data.ids import Index
 from accams.data.weights import to_ticks, weight_step
 from accams.errors import AccamsError, InputError
@@ -61,7 +62,7 @@ def ingest(
 
 def _source(path: Path) -> dict[str, Any]:
     """Identify a file, or all files in a folder, by names, sizes and modification times."""
-    path = path.expanduser().absolute()
+    path = with_home(path).absolute()
     files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
     stats = [(str(file), about.st_size, about.st_mtime_ns) for file in files for about in [file.lstat()]]
     return {"path": str(path), "bytes": sum(size for _, size, _ in stats), "state": crc32(repr(stats).encode())}

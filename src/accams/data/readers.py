@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import build, scan
-from accams.data.archives import DataFile, open_file
+from accams.data.archives import DataFile, literal, open_file
 from accams.data.columns import Columns
 from accams.data.ids import Index
 from accams.data.sniff import BLANKS, SPACES, TableFormat, as_utf8, is_number, is_utf8, records, sniff, uneven_error
@@ -122,7 +122,7 @@ def _parquet(file: DataFile, asked: Names, blanks: float | None, only_pairs: boo
 
     try:
         with steps.connect(file.scratch) as con:
-            relation = f"read_parquet({_quoted(str(file.path))}, file_row_number = true)"
+            relation = f"read_parquet({_quoted(literal(file.path))}, file_row_number = true)"
             described = con.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
             types = {str(name): str(kind) for name, kind, *_ in described if name != "file_row_number"}
             columns = _columns(tuple(types), asked, blanks, only_pairs)
@@ -165,7 +165,7 @@ def _text_table(path: Path, fmt: TableFormat, columns: Columns, strict: bool) ->
         "auto_detect": "false",
         "columns": "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in names) + "}",
     }
-    relation = f"read_csv({_quoted(str(path))}, {', '.join(f'{k} = {v}' for k, v in options.items())})"
+    relation = f"read_csv({_quoted(literal(path))}, {', '.join(f'{k} = {v}' for k, v in options.items())})"
     if by_blanks:
         bare = "trim(line, chr(32) || chr(9))"
         relation = f"(SELECT string_split_regex({bare}, '\\s+') AS cells FROM {relation} WHERE {bare} <> '')"
@@ -339,6 +339,8 @@ def _sparse(file: DataFile) -> Any:
     from scipy import sparse
 
     try:
-        return sparse.load_npz(file.path)
+        matrix = sparse.load_npz(file.path)
+        build.check_sparse(matrix)
+        return matrix
     except Exception as error:  # scipy raises various errors for foreign files
         raise InputError(f"{file.name} is not a matrix that scipy.sparse.save_npz wrote: {error}") from None

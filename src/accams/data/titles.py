@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from accams.data.archives import DataFile, open_file
+from accams.data.archives import DataFile, literal, open_file
 from accams.data.ids import Index, example
 from accams.data.sniff import as_utf8, is_number, is_utf8, records, sniff
 from accams.errors import InputError
@@ -83,7 +83,7 @@ def _parquet(file: DataFile) -> tuple[list[str], list[list[Any]]]:
 
     with duckdb.connect() as con:
         try:
-            result = con.execute("SELECT COLUMNS(*)::VARCHAR FROM read_parquet(?)", [str(file.path)])
+            result = con.execute("SELECT COLUMNS(*)::VARCHAR FROM read_parquet(?)", [literal(file.path)])
         except duckdb.Error as error:
             raise InputError(f"{file.name} cannot be read: {str(error).splitlines()[0]}") from None
         return [column[0] for column in result.description or []], [list(line) for line in result.fetchall()]
