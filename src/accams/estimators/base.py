@@ -112,7 +112,7 @@ class StencilEstimator(Settings):
             del self.feature_names_in_
         for name, value in training.items():
             setattr(self, name, value)
-        parameters = plain_parameters(self, ("callbacks", "priors", "schedule"))
+        parameters = plain_parameters(self, ("callbacks", "checkpoint", "priors", "schedule"))
         reported = {**training, "n_features_in_": self.n_features_in_}
         both = None if names is None else (str(names[0]), str(names[1]))
         self.model_ = Model(

@@ -179,6 +179,7 @@ def _checked_probes(probes: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any
 
 
 def _unpack_info(fields: dict[str, Any]) -> FitInfo:
-    parameters = {name: decoded(value) for name, value in fields["parameters"].items()}
+    # a file must not choose where something is written
+    parameters = {name: decoded(value) for name, value in fields["parameters"].items() if name != "checkpoint"}
     names = fields.get("names")
     return FitInfo(fields["estimator"], parameters, fields["training"], None if names is None else (names[0], names[1]))
