@@ -80,6 +80,7 @@ def test_visits_are_made_together_where_stencils_have_one_shape(shapes, at_once)
     assert states[0] == states[1]
 
 
+@pytest.mark.full  # to compile them takes minutes
 @pytest.mark.parametrize("shapes", [((300, 300), (3, 2), (4, 3)), ((3, 2), (300, 300)), ((300, 2), (3, 2))])
 def test_labels_of_one_and_of_two_bytes(shapes):
     states = []
