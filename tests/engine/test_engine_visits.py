@@ -67,6 +67,10 @@ def chain_of(obs: Observations, callers: int, shapes=((3, 2),) * 4) -> Chain:
     return Chain(state, Hyperparameters(shapes, [1.0] * n, [1.0] * n, tau2=[0.1] * n), 0, 0.2)
 
 
+def content(state: GraphState) -> list:
+    return [state.squared_error(), *map(bytes, state.row_labels), *map(bytes, state.col_labels)]
+
+
 @pytest.mark.parametrize(("shapes", "at_once"), [(((3, 2),) * 4, 16), (((3, 2), (2, 3)), 1), (((3, 2), (1, 1)), 1)])
 def test_visits_are_made_together_where_stencils_have_one_shape(shapes, at_once):
     states = []
@@ -76,7 +80,7 @@ def test_visits_are_made_together_where_stencils_have_one_shape(shapes, at_once)
             chain.run_sweep()
         state = chain.state
         assert state.visits_at_once == (at_once if callers == 2 else 1)
-        states.append([state.squared_error(), *map(bytes, state.row_labels), *map(bytes, state.col_labels)])
+        states.append(content(state))
     assert states[0] == states[1]
 
 
@@ -89,7 +93,7 @@ def test_labels_of_one_and_of_two_bytes(shapes):
         for _ in range(2):
             chain.run_sweep()
         state = chain.state
-        states.append([state.squared_error(), *map(bytes, state.row_labels), *map(bytes, state.col_labels)])
+        states.append(content(state))
     assert states[0] == states[1]
 
 

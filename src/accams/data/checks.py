@@ -20,7 +20,10 @@ THREADS = Threads()
 MOST = 1 << 48  # rows, columns or entries
 FLOATS = "<f2", "<f4", "<f8"
 TOLERANCE = 1e-9  # relative, of sums: processors add in different orders
+BY_ROW = "row_starts", "cols", "values", "weights"
+BY_COL = "col_starts", "rows", "col_values", "col_weights"
 PAIRS = ("values", "col_values"), ("weights", "col_weights")  # of one type, in both orders
+ENDS = ("row_starts", "cols"), ("col_starts", "rows"), ("row_id_ends", "row_id_text"), ("col_id_ends", "col_id_text")
 Arrays = dict[str, NDArray[Any]]
 Kinds = dict[str, tuple[tuple[str, ...], int]]  # types that a file may have, and its length
 
@@ -85,22 +88,18 @@ def check_ends(path: Path, arrays: Arrays) -> None:
     """Raise unless the starts of rows and columns, and the ends of ids, ascend from 0 to the last entry."""
     from accams.kernels.checks import first_descent
 
-    for name, of in (("row_starts", "cols"), ("col_starts", "rows"), ("row_id_ends", "row_id_text"),
-                     ("col_id_ends", "col_id_text")):  # fmt: skip
+    for name, of in ENDS:
         if name not in arrays:
             continue
         ends, last = arrays[name], len(arrays[of])
-        first = 0 if name.endswith("starts") else int(ends[0])
-        if int(ends[0]) != first or first < 0 or int(ends[-1]) != last or first_descent(ends) >= 0:
+        begins = ends[0] == 0 if name.endswith("starts") else ends[0] >= 0
+        if not begins or ends[-1] != last or first_descent(ends) >= 0:
             raise InputError(f"{path / name}.npy is damaged (it does not ascend to {last}): ingest the data again")
 
 
 def check_entries(path: Path, shape: tuple[int, int], arrays: Arrays) -> None:
     """Scan both orders of a store; raise unless every entry can be what it says, and both say the same."""
-    sums = []
-    for axis, names in enumerate((("row_starts", "cols", "values", "weights"),
-                                  ("col_starts", "rows", "col_values", "col_weights"))):  # fmt: skip
-        sums.append(_scan(path, axis, names, shape[1 - axis], arrays))
+    sums = [_scan(path, axis, (BY_ROW, BY_COL)[axis], shape[1 - axis], arrays) for axis in (0, 1)]
     if sums[0] != sums[1]:
         raise InputError(f"{path} is damaged (its rows and its columns have different entries): ingest the data again")
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import store
+from accams.data.checks import BY_COL, BY_ROW
 from accams.data.pages import release_pages
-from accams.data.store import BY_COL, BY_ROW
 from accams.errors import InputError
 
 Positions = NDArray[np.int64]

@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.build import index_type, to_column_order
-from accams.data.checks import check_ends, check_entries, check_summary, wrong_in_manifest
+from accams.data.checks import BY_COL, BY_ROW, check_ends, check_entries, check_summary, wrong_in_manifest
 from accams.data.ids import Index, LazyIndex, example
 from accams.data.pages import release_pages
 from accams.errors import InputError, MissingDataError
 from accams.threads import ranges_of
 
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
-BY_ROW = "row_starts", "cols", "values", "weights"
-BY_COL = "col_starts", "rows", "col_values", "col_weights"
 HEADER = 128  # bytes of the .npy header; fixed, so that it can be rewritten once the length is known
 BLOCK = 1 << 24  # bytes read at a time
 PIECE = 1 << 22  # entries summed at a time
