@@ -16,12 +16,19 @@ from zlib import crc32
 
 import hypothesis
 import pytest
+from simulator import mend_simulator
 
 os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")  # before numba is imported
 if "RAY_AUTH_MODE" not in os.environ:  # before Ray is: clusters of the tests let in whoever has their own token
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 NO_DATA = "no real data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def reliable_simulator() -> None:
+    """GPU kernels are simulated without the simulator's race for shared memory."""
+    mend_simulator()
 
 
 @pytest.fixture(scope="session")

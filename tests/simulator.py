@@ -1,0 +1,39 @@
+"""A mend of numba's CUDA simulator: two threads of a block may each get a shared array of their own there.
+
+`FakeCUDAShared.array` looks an array up and, where there is none, makes it; a thread that is interrupted in between
+makes a second one, and the threads of one block then compute with different memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+from numba.np import numpy_support
+
+
+def mend_simulator() -> None:
+    """Let one thread at a time ask for shared memory, if kernels are simulated."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") == "0":
+        return
+    try:
+        from numba import cuda  # noqa: F401  (the simulator's modules are found after it)
+        from numba.cuda.simulator.kernelapi import FakeCUDAShared
+    except ImportError:
+        return
+
+    dynamic, lock = FakeCUDAShared.array, threading.Lock()
+
+    def array(self: Any, shape: Any, dtype: Any) -> np.ndarray:
+        if shape == 0:
+            return dynamic(self, shape, dtype)
+        asked_by = sys._getframe(1)
+        with lock:
+            return self._allocations.setdefault(
+                (asked_by.f_code.co_filename, asked_by.f_lineno), np.empty(shape, numpy_support.as_dtype(dtype))
+            )
+
+    FakeCUDAShared.array = array
