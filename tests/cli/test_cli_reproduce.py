@@ -61,6 +61,7 @@ def test_without_data_each_study_says_so_and_the_rest_goes_on(
 
 
 @pytest.mark.data
+@pytest.mark.full
 def test_the_tree_of_films_and_again_from_what_is_kept(real_data: Path, tmp_path: Path) -> None:
     for _ in range(2):
         done_well("reproduce", "hierarchy", "similar", "--quick", "--data", real_data, "--out", tmp_path)

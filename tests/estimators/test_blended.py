@@ -130,6 +130,7 @@ def test_updating_and_forgetting(fitted: tuple[float, BayesianACCAMS]) -> None:
         assert len({id(draw.codes.row_effects) for draw in updated.posterior.draws}) == 1
 
 
+@pytest.mark.some(1)
 def test_every_other_use(fitted: tuple[float, BayesianACCAMS], tmp_path: Path) -> None:
     weight, model = fitted
     assert model.explain("u1", "i1").total() == pytest.approx(model.predict([("u1", "i1")])[0])
@@ -175,7 +176,7 @@ def test_a_calibration_that_was_stopped_stretches_nothing(
     np.testing.assert_array_equal(draw.predict(*POSITIONS), model.stencils_.predict(*POSITIONS))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("seed", "interactions"), [(0, 0.0), (1, 1.0), (1, 0.0), (0, 1.0)])
 def test_new_rows_and_columns_are_covered(seed: int, interactions: float) -> None:
     """80 % intervals of new rows, new columns and both hold 65 to 92 %.

@@ -76,6 +76,7 @@ def test_intervals_cover_what_they_say(plain: Model, max_bytes: int) -> None:
     assert inside.mean() == pytest.approx(found.covered(0.8))
 
 
+@pytest.mark.full
 def test_a_coarser_model_has_a_larger_spread(plain: Model) -> None:
     """What is lost in the mean is counted: at the smallest size errors and spread grow together."""
     spreads, errors = [], []

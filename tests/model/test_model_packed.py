@@ -12,7 +12,6 @@ from posteriors import cells, random_sum
 
 import accams
 from accams.errors import InputError
-from accams.model import coding as coder
 from accams.model import packing
 from accams.model.packing import Packed
 from accams.model.stencils import StencilSum
@@ -174,8 +173,7 @@ def test_estimators_are_opened_without_decoding_too(tmp_path, monkeypatch):
 @pytest.mark.parametrize("coding", ["entropy", "packed"])
 def test_labels_that_take_no_bits_can_be_read_again(tmp_path, monkeypatch, coding):
     """Stencils of one cluster: a file so small could not stand for so many labels without its padding."""
-    monkeypatch.setattr(coder, "MOST_BYTES", 1000)
-    monkeypatch.setattr(coder, "MOST_TIMES", 10)
+    monkeypatch.setattr(packing, "LABELS", packing.LABELS._replace(free=1000, per_byte=10))
     made = StencilSum((400, 300), 0.5)
     for _ in range(5):
         made = made.append([[0.25]], np.zeros(400, int), np.zeros(300, int))
@@ -183,5 +181,5 @@ def test_labels_that_take_no_bits_can_be_read_again(tmp_path, monkeypatch, codin
     np.testing.assert_array_equal(accams.load(tmp_path / "m").stencils.dense(), made.dense())
     header, tensors = packing.pack(made.stencils, made.shape, coding)
     del tensors["padding"]
-    with pytest.raises(ValueError, match="3,500 bytes cannot come from"):
+    with pytest.raises(ValueError, match="3,500 labels cannot come from"):
         packing.unpack(header, tensors, made.shape)

@@ -41,6 +41,7 @@ def test_the_as_graph_in_few_bytes(load: Any) -> None:
     assert model.stencils_.bits / 8 < 26_000
 
 
+@pytest.mark.full
 def test_faces_in_few_bytes(load: Any) -> None:
     observations = load("cmu-faces.tar.gz", datasets.faces).observations
     model = ACCAMS(3, 16, verbose=False).fit(observations)

@@ -65,6 +65,7 @@ def test_the_bounds_hold_for_any_matrix(m: int, n: int, clusters: int, seed: int
 
 
 @pytest.mark.data
+@pytest.mark.full
 def test_the_bounds_hold_for_faces(real_data: Path) -> None:
     observations = datasets.faces(real_data).observations
     some = observations.values.reshape(observations.shape)[::4, ::64].astype(np.float64)

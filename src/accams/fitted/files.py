@@ -15,6 +15,7 @@ from accams.fitted.schema import OPTIONAL, SCHEMAS
 from accams.model import container, file, idcoding, itemmap
 from accams.model.container import Tensors
 from accams.model.interactions import Interactions
+from accams.model.limits import NUMBERS
 
 P = TypeVar("P", bound=Parts)
 FORMAT = 2
@@ -79,7 +80,7 @@ def read(path: str | Path) -> Parts:
             SCHEMAS[name].check(name, fields)
         if known.get("item_map", {}).get("sum") is not None:
             SCHEMAS["stencils"].check("item_map", known["item_map"]["sum"])
-        return packing.unpack(known, of, file.checked_shape(header["shape"]))
+        return packing.unpack(known, of, file.checked_shape(header["shape"], tensors))
     except ModelFileError:
         raise
     except DAMAGE as error:
@@ -117,6 +118,9 @@ def write_history(path: str | Path, rows: Index, cols: Index, interactions: Inte
         header[name], ids = idcoding.pack_ids(index)
         if ids is not None:
             tensors[f"ids/{name}"] = ids
+    missing = NUMBERS.missing(len(rows) + len(cols), sum(x.nbytes for x in tensors.values()))
+    if missing:
+        tensors["padding"] = np.zeros(missing, np.uint8)
     container.write_atomically(Path(path), container.to_bytes(header, tensors))
 
 
@@ -141,7 +145,7 @@ def open_history(path: str | Path) -> tuple[Index, Index, Interactions]:
     """Return the users, the items and the interactions in a history file."""
     header, tensors = container.read(path, HISTORY_KIND, HISTORY_FORMAT)
     try:
-        shape = file.checked_shape(header["shape"])
+        shape = file.checked_shape(header["shape"], tensors)
         SCHEMAS["interactions"].check("interactions", header)
         pieces = {name: x for name, x in tensors.items() if not name.startswith("ids/")}
         own = packing.unpack_interactions(header, pieces, shape)

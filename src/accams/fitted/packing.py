@@ -151,6 +151,7 @@ def _unpack_posterior(fields: dict[str, Any], tensors: Tensors, one: StencilSum)
     if "effect_priors" in fields:
         effects = _unpack_effects(fields, tensors["effect_stds"], one)
     probes = _checked_probes(tensors["probes"], one.shape)
+    _check_traces(traces, len(probes))
     return Posterior(one.shape, tuple(kept), float(fields["noise"]), traces, probes, effects)
 
 
@@ -169,6 +170,15 @@ def _unpack_effects(fields: dict[str, Any], stds: NDArray[Any], one: StencilSum)
         rows, cols = (np.append(np.zeros(size, np.float32), x) for size, x in zip(one.shape, (rows, cols), strict=True))
         rows[one.unseen_rows], cols[one.unseen_cols] = rows[-1], cols[-1]
     return Effects((rows, cols), priors, unseen, float(fields.get("interaction_variance", 0.0)))
+
+
+def _check_traces(traces: Tensors, n_probes: int) -> None:
+    """Raise ValueError unless all are numbers by chain and sweep, those of probes also by probe."""
+    sweeps = {x.shape[:2] for x in traces.values()}
+    for name, x in traces.items():
+        inner = (n_probes,) if name == "probes" else ()
+        if x.dtype != np.float64 or x.ndim != 2 + len(inner) or x.shape[2:] != inner or not x.size or len(sweeps) > 1:
+            raise ValueError("its traces cannot be")
 
 
 def _checked_probes(probes: NDArray[Any], shape: tuple[int, int]) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.model.limits import NUMBERS
 from accams.model.stencil import label_type
 
 Ints = NDArray[np.int64]
@@ -18,16 +19,9 @@ Bytes = NDArray[np.uint8]
 Sizes = Sequence[int]
 PRECISIONS = (8, 10, 12, 14)  # bits of a frequency; each array of labels uses the one that gives the fewest bytes
 MOST_LABELS = 1 << PRECISIONS[-1]  # each label in use needs a frequency of at least 1
-# Zeros take no bits, so a small damaged file could ask for any amount of memory. At most this many integers are decoded
-# from few bytes, and at most this many per byte from more.
-MOST_NUMBERS = 1 << 22
-MOST_PER_BYTE = 64
 LONGEST = 64  # bits of an integer
 WORD = np.dtype("<u2")
 HEAD = Struct("<BBI")  # of coded integers: precision, number of frequencies, bytes of the coded lengths
-# A small damaged file could ask for any amount of memory: labels may take this many bytes, or this many per stored one.
-MOST_BYTES = 1 << 27
-MOST_TIMES = 1000
 DIGITS = 24  # bits of a float32's mantissa
 WIDEST = 62  # bits of a stored integer, so that it fits into an int64
 LARGEST = 200  # absolute value of an exponent; those of float32, subnormal numbers included, are smaller
@@ -116,9 +110,7 @@ def encode_ints(numbers: NDArray[Any]) -> Bytes:
     stream = _encode(length.astype(np.uint16), [len(x)], [len(freq)], freq, np.array([precision]))
     head = HEAD.pack(precision, len(freq), len(stream)) + freq.astype(WORD).tobytes()
     parts = [np.frombuffer(head, np.uint8), stream, pack_bits(zigzag, np.maximum(length - 1, 0))]
-    size = sum(map(len, parts))
-    if len(x) > max(MOST_NUMBERS, MOST_PER_BYTE * size):
-        parts.append(np.zeros(-(-len(x) // MOST_PER_BYTE) - size, np.uint8))  # else `decode_ints` refuses it
+    parts.append(np.zeros(NUMBERS.missing(len(x), sum(map(len, parts))), np.uint8))
     return np.concatenate(parts)
 
 
@@ -126,8 +118,7 @@ def decode_ints(data: Bytes, size: int) -> Ints:
     """Decode `size` integers from what `encode_ints` returned."""
     if data.dtype != np.uint8 or data.ndim != 1 or len(data) < HEAD.size:
         raise ValueError(CUT)
-    if size > max(MOST_NUMBERS, MOST_PER_BYTE * len(data)):
-        raise ValueError(f"{size:,} numbers cannot come from {len(data):,} bytes")
+    NUMBERS.check(size, len(data))
     precision, n_lengths, n_bytes = HEAD.unpack(data[: HEAD.size].tobytes())
     begin = HEAD.size + 2 * n_lengths
     if not 1 <= n_lengths <= LONGEST + 1 or len(data) < begin + n_bytes:
@@ -137,17 +128,11 @@ def decode_ints(data: Bytes, size: int) -> Ints:
     length = _decode(stream, [size], [n_lengths], freq, np.array([precision]), np.uint8).astype(np.int64)
     below = np.maximum(length - 1, 0)
     end = -(-int(below.sum()) // 8)
-    if len(rest) > end and (size <= MOST_NUMBERS or rest[end:].any()):
+    if len(rest) > end and (size <= NUMBERS.free or rest[end:].any()):
         raise ValueError(CUT)
     zigzag = unpack_bits(rest[:end], below)
     zigzag[length > 0] |= np.uint64(1) << (length[length > 0] - 1).astype(np.uint64)
     return np.asarray((zigzag >> np.uint64(1)).view(np.int64) ^ -(zigzag & np.uint64(1)).view(np.int64))
-
-
-def check_unfolding(size: int, stored: int) -> None:
-    """Raise ValueError for `size` bytes from far too few stored ones: only a file made to exhaust memory has that."""
-    if size > max(MOST_BYTES, MOST_TIMES * stored):
-        raise ValueError(f"{size:,} bytes cannot come from {stored:,}")
 
 
 def bit_lengths(numbers: NDArray[np.uint64]) -> Ints:

@@ -1,10 +1,10 @@
 """The container of model files and checkpoints: safetensors with a header of our own and checksums over every byte.
 
-docs/internals/files.md describes it. Reading such a file executes nothing from it. Tensors are views of a memory map.
+docs/internals/files.md describes it. Reading such a file executes nothing from it. It is read into memory as a whole: a
+mapped one could change or shrink after it has been checked.
 """
 
 import json
-import mmap
 import os
 import tempfile
 from math import prod
@@ -25,7 +25,9 @@ TYPES = {
     "F16": "<f2", "F32": "<f4", "F64": "<f8", "BOOL": "|b1",
 }  # fmt: skip
 DTYPES = {np.dtype(kind).str: name for name, kind in TYPES.items()}
-LONGEST_HEADER = 100_000_000  # bytes, as safetensors itself has it
+LONGEST_HEADER = 1 << 24  # bytes: JSON takes up to thirty times as much in memory
+MOST_DIMENSIONS, LARGEST = 8, 1 << 48  # of a tensor, and of each of its sizes
+LONGEST_REASON = 200  # characters of a message that may quote the file
 NAMES = {
     "model": ("model file", "an accams model"),
     "checkpoint": ("checkpoint", "a checkpoint of accams"),
@@ -64,15 +66,13 @@ def is_container(path: str | Path) -> bool:
 def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tensors]:
     """Read the header and tensors of a file of this kind ("model" or "checkpoint") and verify all checksums.
 
-    Formats newer than `newest` are refused. The tensors are read-only views of the mapped file.
+    Formats newer than `newest` are refused. The tensors are read-only views of the file's bytes.
     """
     path = Path(path)
     if not path.is_file():
         raise ModelFileError(f"there is no {NAMES[kind][0]} {path}")
     try:
-        with path.open("rb") as file:
-            empty = os.fstat(file.fileno()).st_size == 0
-            data = memoryview(b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        data = memoryview(path.read_bytes())
         header, table, begin = _read_header(data)
         if header["kind"] != kind:
             raise ValueError(f"it is {NAMES[header['kind']][1]}")
@@ -92,7 +92,10 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
 
 def damaged(path: str | Path, kind: str, error: Exception) -> ModelFileError:
     """Return the error for a file that cannot be read."""
-    return ModelFileError(f"{path} is not {NAMES[kind][1]}, or it is damaged ({error})")
+    reason = " ".join(str(error).split())
+    if len(reason) > LONGEST_REASON:
+        reason = reason[:LONGEST_REASON] + "..."
+    return ModelFileError(f"{path} is not {NAMES[kind][1]}, or it is damaged ({reason})")
 
 
 def _read_header(data: memoryview) -> tuple[dict[str, Any], dict[str, Any], int]:
@@ -117,8 +120,10 @@ def _read_tensors(data: NDArray[np.uint8], table: dict[str, Any], checksums: dic
     for name, entry in sorted(table.items(), key=lambda item: item[1]["data_offsets"]):
         begin, end = entry["data_offsets"]
         dtype, shape = np.dtype(TYPES[entry["dtype"]]), tuple(entry["shape"])
-        count = prod(map(int, shape))  # in Python's integers: NumPy's could overflow to a size that fits
-        if begin != last or end > len(data) or min(shape, default=0) < 0 or end - begin != count * dtype.itemsize:
+        if len(shape) > MOST_DIMENSIONS or not all(type(size) is int and 0 <= size < LARGEST for size in shape):
+            raise ValueError(f"the shape of tensor {name!r} cannot be")
+        count = prod(shape)  # in Python's integers: NumPy's could overflow to a size that fits
+        if begin != last or end > len(data) or end - begin != count * dtype.itemsize:
             raise ValueError(f"the offsets of tensor {name!r} do not fit its shape and the file")
         tensors[name] = data[begin:end].view(dtype).reshape(shape) if count else np.zeros(shape, dtype)
         if _checksum(tensors[name]) != checksums[name]:

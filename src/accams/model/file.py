@@ -8,28 +8,28 @@ import numpy as np
 from accams.model import container, packing
 from accams.model.coding import decode_ints
 from accams.model.container import Tensors
+from accams.model.limits import NUMBERS
 from accams.model.packing import EFFECTS, FORMAT, KIND, pack_sum, save, to_bytes
 from accams.model.stencils import StencilSum
 
 __all__ = ["FORMAT", "KIND", "pack_sum", "read", "save", "to_bytes", "unpack_sum"]
-
-LARGEST_SIDE = 1 << 48  # rows or columns
 
 
 def read(path: str | Path) -> StencilSum:
     """Read a file that holds a stencil sum alone, as `save` writes it."""
     header, tensors = container.read(path, KIND, FORMAT)
     try:
-        return unpack_sum(header, tensors, checked_shape(header["shape"]))
+        return unpack_sum(header, tensors, checked_shape(header["shape"], tensors))
     except (LookupError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
         raise container.damaged(path, KIND, error) from None
 
 
-def checked_shape(shape: Any) -> tuple[int, int]:
-    """Return rows and columns; raise ValueError for impossible sizes."""
+def checked_shape(shape: Any, tensors: Tensors) -> tuple[int, int]:
+    """Return rows and columns; raise ValueError for more than a file with these tensors may have."""
     m, n = (int(size) for size in shape)
-    if not 0 <= min(m, n) <= max(m, n) < LARGEST_SIDE:
+    if min(m, n) < 0:
         raise ValueError("its sizes are wrong")
+    NUMBERS.check(m + n, sum(x.nbytes for x in tensors.values()))
     return m, n
 
 

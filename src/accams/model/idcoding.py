@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.errors import InputError
-from accams.model.coding import check_unfolding, decode_ints, encode_ints
+from accams.model.coding import decode_ints, encode_ints
+from accams.model.limits import NUMBERS
 
 LEVEL = 19  # of compression: slow to write, quick to read
 
@@ -31,7 +32,8 @@ def pack_ids(index: Index) -> tuple[str, NDArray[np.uint8] | None]:
     except (TypeError, ValueError):
         what = f"ids of type {', '.join(sorted({type(x).__name__ for x in ids}))}"
         raise InputError(f"{what} cannot be saved: use strings or integers as ids") from None
-    return "json", np.frombuffer(zstandard.ZstdCompressor(LEVEL).compress(text), dtype=np.uint8)
+    packed = zstandard.ZstdCompressor(LEVEL).compress(text)
+    return "json", np.frombuffer(packed + bytes(NUMBERS.missing(len(text), len(packed))), dtype=np.uint8)
 
 
 def unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
@@ -48,7 +50,7 @@ def unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
 
     data = tensor.tobytes()
     try:
-        check_unfolding(zstandard.frame_content_size(data), tensor.nbytes)
+        NUMBERS.check(zstandard.frame_content_size(data), tensor.nbytes)
         ids = json.loads(zstandard.ZstdDecompressor().decompress(data))
     except (zstandard.ZstdError, RecursionError) as error:
         raise ValueError(f"its ids are damaged: {error}") from None

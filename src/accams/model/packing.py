@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from accams.errors import InputError, ModelFileError
 from accams.model import coding as coder
 from accams.model import container
-from accams.model.coding import Bytes, Ints, check_unfolding, decode_labels, unpack_bits
+from accams.model.coding import Bytes, Ints, decode_labels, unpack_bits
 from accams.model.container import Tensors
+from accams.model.limits import LABELS, NUMBERS, STENCILS, Limit
 from accams.model.stencil import Stencil, SumFields, label_type, times, whole_steps
 
 FORMAT = 1  # of a stencil sum alone
@@ -22,6 +23,7 @@ Steps = list[float | None]
 Groups = Sequence[NDArray[np.int64]]
 CODINGS = ("auto", "entropy", "packed")
 TENSOR = 64  # bytes of the header that one more tensor takes
+AT_ONCE = 1 << 20  # labels unpacked at a time: 16 bytes each meanwhile
 
 
 def pack(
@@ -52,35 +54,46 @@ def pack(
     header["coded"] = "models" in tensors
     header["alike"] = len(stencils) > 1 and len(set(k_rows)) == len(set(k_cols)) == 1
     tensors["sizes"] = coder.encode_ints(np.array([k_rows[0], k_cols[0]] if header["alike"] else k, np.int64))
-    missing = len(stencils) * sum(shape) // coder.MOST_TIMES + 1 - tensors["labels"].nbytes
-    if len(stencils) * sum(shape) > coder.MOST_BYTES and missing > 0:
-        tensors["padding"] = np.zeros(missing, np.uint8)  # else `check_unfolding` refuses it
+    stored = _stored(tensors)
+    missing = max(limit.missing(size, stored) for limit, size in _unfolded(shape, len(stencils), k))
+    if missing:
+        tensors["padding"] = np.zeros(missing, np.uint8)
     return header, tensors
+
+
+def _stored(tensors: Tensors) -> int:
+    return sum(x.nbytes for x in tensors.values())
+
+
+def _unfolded(shape: tuple[int, int], n: int, k: Sequence[int] | Ints) -> list[tuple[Limit, int]]:
+    """Return what n stencils unfold to; predictions need tables of all stencils by the most clusters of any."""
+    return [(NUMBERS, sum(shape)), (STENCILS, n), (LABELS, n * max(sum(shape), int(np.max(k, initial=1))))]
 
 
 def unpack(
     header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], groups: Groups | None = None
 ) -> Sequence[Stencil]:
     """Undo `pack`; packed labels are unpacked on first access."""
-    n = int(header["stencils"])
+    n, stored = int(header["stencils"]), _stored(tensors)
+    STENCILS.check(n, stored)
     k = _clusters(header, tensors, n) if n >= 0 else np.zeros(1, np.int64)
     if min(shape) < 0 or (k < 1).any() or int(k.max(initial=1)) > 1 << 31:
         raise ValueError("its sizes are wrong")
+    for limit, size in _unfolded(shape, n, k):
+        limit.check(size, stored)
     templates, steps = _unpack_templates(tensors, k[:n], k[n:])
-    stored = tensors["labels"]
-    lengths = [shape[0]] * n + [shape[1]] * n
-    check_unfolding(n * sum(shape), stored.nbytes + tensors.get("padding", stored[:0]).nbytes)
+    coded = tensors["labels"]
     if header.get("coded", "models" in tensors) != ("models" in tensors):
         raise ValueError("how its labels are coded is not clear")
     if "models" not in tensors:
-        return Packed(stored, shape, templates, steps)
+        return Packed(coded, shape, templates, steps)
     if groups:
         parts = decode_labels(
-            stored, tensors["models"], [len(x) for x in groups] * 2 * n, np.repeat(k, len(groups)).tolist()
+            coded, tensors["models"], [len(x) for x in groups] * 2 * n, np.repeat(k, len(groups)).tolist()
         )
         labels = [_together(parts[at : at + len(groups)], groups) for at in range(0, len(parts), len(groups))]
     else:
-        labels = decode_labels(stored, tensors["models"], lengths, k.tolist())
+        labels = decode_labels(coded, tensors["models"], [shape[0]] * n + [shape[1]] * n, k.tolist())
     return tuple(Stencil(T, labels[l], labels[n + l], steps[l]) for l, T in enumerate(templates))
 
 
@@ -96,9 +109,6 @@ def _clusters(header: dict[str, Any], tensors: Tensors, n: int) -> Ints:
     """Return the row clusters of every stencil, then the column clusters."""
     if not header.get("alike", False):
         return coder.decode_ints(tensors["sizes"], 2 * n)
-    stored = sum(tensors[x].nbytes for x in ("whole", "templates", "mantissas") if x in tensors)
-    if 2 * n > max(coder.MOST_NUMBERS, coder.MOST_PER_BYTE * stored):
-        raise ValueError(f"{n:,} stencils cannot come from {stored:,} bytes")
     return np.repeat(coder.decode_ints(tensors["sizes"], 2), n)
 
 
@@ -137,8 +147,12 @@ class Packed(Sequence[Stencil]):
     def _labels(self, axis: int, stencil: int) -> NDArray[Any]:
         p = axis * len(self) + stencil
         k, size = self.templates[stencil].shape[axis], self.shape[axis]
-        part = self.data[self._ends[p - 1] if p else 0 : self._ends[p]]
-        return unpack_bits(part, np.full(size, self._widths[p], np.int64)).astype(label_type(k))
+        part, width = self.data[self._ends[p - 1] if p else 0 : self._ends[p]], self._widths[p]
+        labels = np.zeros(size, label_type(k))
+        for lo in range(0, size if width else 0, AT_ONCE):  # whole bytes, since it is a multiple of eight
+            some = part[lo * width // 8 : -(-min(lo + AT_ONCE, size) * width // 8)]
+            labels[lo : lo + AT_ONCE] = unpack_bits(some, np.full(min(AT_ONCE, size - lo), width, np.int64))
+        return labels
 
 
 def _pack_templates(stencils: Sequence[Stencil]) -> Tensors:
@@ -173,7 +187,6 @@ def _unpack_templates(tensors: Tensors, k_rows: Ints, k_cols: Ints) -> tuple[Tem
     groups = [[size for size, step in zip(sizes, steps, strict=True) if (step is None) == x] for x in (True, False)]
     needed = [sum(group) for group in groups]
     if "mantissas" in tensors:
-        check_unfolding(needed[0], tensors["mantissas"].nbytes)
         floats = coder.from_grids(tensors["mantissas"], tensors["exponents"], groups[0])
     else:
         floats = tensors.get("templates", np.zeros(0, np.float32))
@@ -181,7 +194,6 @@ def _unpack_templates(tensors: Tensors, k_rows: Ints, k_cols: Ints) -> tuple[Tem
         raise ValueError("its templates are cut short")
     whole = np.zeros(0, np.int64)
     if needed[1]:
-        check_unfolding(needed[1], tensors["whole"].nbytes)
         whole = coder.decode_ints(tensors["whole"], needed[1])
     templates, at = Templates(), [0, 0]
     for size, step, a, b in zip(sizes, steps, k_rows, k_cols, strict=True):

@@ -16,6 +16,7 @@ from accams.errors import InputError
 from accams.model import packing
 from accams.model.codes import Codes, position_pairs
 from accams.model.container import Tensors
+from accams.model.limits import STENCILS
 from accams.model.packing import EFFECTS
 from accams.model.stencils import Stencil, StencilSum
 
@@ -355,7 +356,21 @@ def pack_draws(
         if arrays and all(x is not None for x in arrays):
             shared = name in EFFECTS and all(np.array_equal(x, arrays[0]) for x in arrays[1:])
             tensors[name] = np.concatenate([x.ravel() for x in (arrays[:1] if shared else arrays)])
+    missing = STENCILS.missing(len(draws), sum(x.nbytes for x in tensors.values()))
+    if missing:
+        tensors["padding"] = np.zeros(missing, np.uint8)
     return header, {f"draws.{name}": x for name, x in tensors.items()}
+
+
+def _check_rows(noise: NDArray[Any] | None, shares: NDArray[Any] | None, heights: list[int]) -> None:
+    """Raise ValueError for variances that are not positive, or for a row with no probable label in some stencil."""
+    if noise is not None and not (noise.dtype == np.float32 and (np.isfinite(noise) & (noise > 0)).all()):
+        raise ValueError("the noise of its rows cannot be")
+    if shares is None or not heights:
+        return
+    first = np.cumsum([0, *heights[:-1]])
+    if shares.dtype != np.uint8 or not np.maximum.reduceat(shares, first, axis=1).all():
+        raise ValueError("the label probabilities of its rows cannot be")
 
 
 def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int], unseen: Unseen) -> list[Draw]:
@@ -363,6 +378,7 @@ def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int
     if not header["draws"]:
         return []
     tensors = {name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")}
+    STENCILS.check(len(header["draws"]), sum(x.nbytes for x in tensors.values()))  # a draw costs as much as a stencil
     stencils = packing.unpack(header, tensors, shape)
     left = {name: tensors[name] for name in (*EFFECTS, *OTHERS) if name in tensors}
     shared = {
@@ -389,6 +405,7 @@ def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int
         width = sum(stencil.template.shape[0] + 1 for stencil in some)  # and the average row
         noise, shares = take("row_noise", shape[0]), take("row_shares", (shape[0] + 1) * width)
         shares = None if shares is None else shares.reshape(shape[0] + 1, width)
+        _check_rows(noise, shares, [stencil.template.shape[0] + 1 for stencil in some])
         draw = Draw.of(chain, sweep, StencilSum(shape, offset, some, *unseen, *effects), shares, noise)
         draws.append(draw if not (shared and draws) else draw.sharing_effects(draws[0]))
     if at != len(stencils) or any(map(len, left.values())):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.model.coding import check_unfolding, decode_labels, encode_labels
+from accams.model.coding import decode_labels, encode_labels
 from accams.model.container import Tensors
 
 Positions = NDArray[np.int64]
@@ -63,6 +63,5 @@ def unpack(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> 
         raise ValueError("the spread has no such table")
     if not (np.isfinite(variances) & (variances > 0)).all():
         raise ValueError("the spread has variances that are not positive")
-    check_unfolding(sum(shape), tensors["classes"].nbytes)
     rows, cols = decode_labels(tensors["classes"], tensors["models"], list(shape), sizes)
     return Spread(variances.astype(np.float64).reshape(sizes), rows.astype(np.uint8), cols.astype(np.uint8))
