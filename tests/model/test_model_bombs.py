@@ -135,7 +135,7 @@ def test_checkpoints_that_do_not_say_of_what(tmp_path, about):
 
     content = container.to_bytes({"kind": "checkpoint", "format": checkpoint.FORMAT, "about": about}, {})
     (tmp_path / "run").write_bytes(content)
-    refused(tmp_path / "run", "its description is missing", checkpoint.read)
+    refused(tmp_path / "run", "lacks the field .data.", checkpoint.read)
 
 
 def test_versions_of_several_lines(path):

@@ -12,8 +12,9 @@ from damage import changed, little_memory, parts, predictions, put, refused, rew
 
 import accams
 from accams.fitted.files import HISTORY_FORMAT
-from accams.fitted.schema import OPTIONAL, SCALE, SCHEMAS, ListOf, Mapping, Text
+from accams.fitted.schema import OPTIONAL, SCHEMAS
 from accams.settings.kinds import FLAG, Integer, Words
+from accams.settings.schema import SCALE, ListOf, Mapping, Text
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = {

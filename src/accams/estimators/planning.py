@@ -70,7 +70,7 @@ def check_checkpoint(path: str | Path, about: dict[str, Any]) -> None:
     ours, theirs = (fixed_parameters(each["parameters"]) for each in (about, saved))
     other = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
     if other:
-        changes = ", ".join(f"{name}={theirs.get(name)!r} (not {ours.get(name)!r})" for name in other)
+        changes = ", ".join(f"{name}={theirs.get(name)!r:.60} (not {ours.get(name)!r:.60})" for name in other)
         raise InputError(f"{path} is a checkpoint of a fit with {changes}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.fit import checkpoint
+from accams.fit import checkpoint, resuming
 from accams.fit.additive import fit_additive
 from accams.fit.blend import Blend
 from accams.fit.calibrate import ALONE, N_CHAINS, Calibration, calibrate, held_out_split, stage_sweeps
@@ -95,7 +95,7 @@ def fit(
         warm.clear()
         state = begin(chains, observations, plan, calibration, asked, validation, began)
         if files.resume is not None:
-            calibration = checkpoint.restore(files.resume, state, *checkpoint.read(files.resume))
+            calibration = resuming.restore(files.resume, state, *checkpoint.read(files.resume))
             state.keeper.most = _most_draws(plan, calibration)
 
         if additive is not None:

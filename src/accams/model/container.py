@@ -92,10 +92,13 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
 
 def damaged(path: str | Path, kind: str, error: Exception) -> ModelFileError:
     """Return the error for a file that cannot be read."""
+    return ModelFileError(f"{path} is not {NAMES[kind][1]}, or it is damaged ({damaged_reason(error)})")
+
+
+def damaged_reason(error: Exception) -> str:
+    """Return the message of an error in one short line, whatever it quotes from a file."""
     reason = " ".join(str(error).split())
-    if len(reason) > LONGEST_REASON:
-        reason = reason[:LONGEST_REASON] + "..."
-    return ModelFileError(f"{path} is not {NAMES[kind][1]}, or it is damaged ({reason})")
+    return reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + "..."
 
 
 def _read_header(data: memoryview) -> tuple[dict[str, Any], dict[str, Any], int]:

@@ -381,6 +381,8 @@ def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int
     STENCILS.check(len(header["draws"]), sum(x.nbytes for x in tensors.values()))  # a draw costs as much as a stencil
     stencils = packing.unpack(header, tensors, shape)
     left = {name: tensors[name] for name in (*EFFECTS, *OTHERS) if name in tensors}
+    if any(x.ndim != 1 for x in left.values()):
+        raise ValueError(CUT)
     shared = {
         name: left.pop(name) for name, size in zip(EFFECTS, shape, strict=True) if len(left.get(name, ())) == size
     }
