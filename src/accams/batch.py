@@ -139,7 +139,7 @@ def with_history(model: Model, path: Path) -> Model:
         rows, places = Index.of(users)
         columns, at = Index.of(items)
         return adopt_history(model, rows, columns, Interactions.at(places, at, len(rows)), path)
-    choices = Choices(Observations.open(path, verify=False)) if store.is_store(path) else read_choices(path)
+    choices = Choices(Observations.open(path)) if store.is_store(path) else read_choices(path)
     seen, weights = choices.observations, None
     if model.item_map is not None:
         weights = weights_in(choices, model).astype("float32")

@@ -69,7 +69,7 @@ def test_parts_of_a_store(
 def assert_order(obs: Observations) -> None:
     """Assert that both orders of a store hold the same entries."""
     assert obs.store is not None
-    starts, rows, values, weights = store.order(obs.store, 1)
+    starts, rows, values, weights = store.order(obs.store, 1, 0, obs.shape[1])
     order = np.lexsort((obs.coo()[0], obs.coo()[1]))
     assert np.array_equal(rows, obs.coo()[0][order])
     assert np.array_equal(starts, obs.col_starts)

@@ -210,7 +210,7 @@ def test_damage_is_noticed(name: str, made: Path) -> None:
         Observations.open(made)
     path.write_bytes(content[:-2])
     with pytest.raises(InputError, match=rf"{name}.npy is damaged \(wrong length\)"):
-        Observations.open(made, verify=False)
+        Observations.open(made, trust=True)
     path.unlink()
     with pytest.raises(InputError, match=f"{name}.npy is missing"):
         Observations.open(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -145,15 +146,15 @@ def test_a_manifest_that_is_none(text: str, tmp_path: Path) -> None:
         Observations.open(path)
 
 
-@pytest.mark.parametrize("verify", [True, False])
-def test_types_lengths_and_ends_are_always_checked(verify: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trust", [True, False])
+def test_types_lengths_and_ends_are_always_checked(trust: bool, tmp_path: Path) -> None:
     for lie in ("starts of 2^40", "starts cut to three", "fewer values"):
         path = written(tmp_path / lie)
         lie_in_file(path, *FILE_LIES[lie])
         with pytest.raises(InputError, match="is damaged"):
-            Observations.open(path, verify=verify)
+            Observations.open(path, trust=trust)
         with pytest.raises(InputError, match="is damaged"):  # as a worker of a cluster opens it
-            store.order(path, 0)
+            store.order(path, 0, 0, 1)
 
 
 @pytest.mark.parametrize("change", [put(0, 10**9), put(0, -1), put(-1, 5), put(3, 0), put(0, 1)])
@@ -177,3 +178,78 @@ def test_checksums_are_still_those_of_the_files(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="wrong checksum"):
         Observations.open(path)
+
+
+def test_the_same_files_are_scanned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that changed are scanned again, even where length and time of modification are as before."""
+    path, scans = written(tmp_path / "s"), list[Path]()
+    check = store.check_content
+    monkeypatch.setattr(store, "check_content", lambda path, *rest: scans.append(path) or check(path, *rest))
+    Observations.open(path)
+    Observations.open(path)
+    assert len(scans) == 2  # so young that a change might not show
+    monkeypatch.setattr(store, "YOUNG", -(10**12))
+    for _ in range(3):
+        Observations.open(path)
+    assert len(scans) == 3
+    Observations.open(written(tmp_path / "another"))
+    assert len(scans) == 4
+    file = path / "values.npy"
+    before, data = file.stat(), bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InputError, match=r"values\.npy is damaged \(wrong checksum\)"):
+        Observations.open(path)
+
+
+def test_at_most_so_many_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "YOUNG", -(10**12))
+    monkeypatch.setattr(store, "MOST_PROVEN", 2)
+    monkeypatch.setattr(store, "PROVEN", {})
+    for name in "abcd":
+        Observations.open(written(tmp_path / name))
+    assert len(store.PROVEN) == 2
+
+
+@pytest.mark.parametrize("lie", ["a column of 65535", "NaN", "a weight of 0", "columns not in order"])
+def test_a_worker_checks_its_own_part(lie: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "s")
+    lie_in_file(path, *FILE_LIES[lie])
+    with pytest.raises(InputError, match=r"an entry of row \d+ cannot be"):
+        store.order(path, 0, 0, 5)
+    store.order(path, 0, 15, SHAPE[0])  # whose entries are right
+    store.order(path, 1, 0, SHAPE[1])
+
+
+def test_headers_of_arrays(tmp_path: Path) -> None:
+    path = written(tmp_path / "s")
+    with (path / "cols.npy").open("r+b") as file:
+        file.seek(20)
+        file.write(b"?")
+    for trust in (True, False):
+        with pytest.raises(InputError, match=r"cols\.npy is damaged \(wrong header\)"):
+            Observations.open(path, trust=trust)
+
+
+def test_ids_that_are_there_twice(tmp_path: Path) -> None:
+    table = tmp_path / "pairs.csv"
+    table.write_text("user,item,rating\n10,1,1\n20,2,2\n30,4,3\n")
+    Observations.from_file(table).to_store(tmp_path / "pairs")
+    lie_in_file(tmp_path / "pairs", "row_ids", put(1, 10))
+    with pytest.raises(InputError, match=r"row_ids\.npy is damaged \(some ids are there twice\)"):
+        Observations.open(tmp_path / "pairs")
+    path = written(tmp_path / "text", ids=True)
+    lie_in_file(path, "col_id_text", lambda x: np.frombuffer(x.tobytes().replace(b"film 7", b"film 8"), np.uint8))
+    with pytest.raises(InputError, match="some are there twice"):
+        Observations.open(path).col_index.ids  # noqa: B018
+
+
+@pytest.mark.parametrize("values", [[1e-9, -1e-9, 3e-17], [-65504.0, 65504.0, 2.0**-24], [1.0, 1.0, 1.0]])
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_honest_stores_are_opened(values: list[float], kind: Any, tmp_path: Path) -> None:
+    """Sums that cancel differ by rounding when entries are added in another order."""
+    random = np.random.default_rng(0)
+    cells = np.resize(np.array(values, kind), (40, 50)).astype(np.float64) * random.choice([1, -1, 0.5], (40, 50))
+    Observations.from_dense(cells).to_store(tmp_path / "s")
+    np.testing.assert_allclose(Observations.open(tmp_path / "s").values.reshape(40, 50), cells, rtol=1e-7)

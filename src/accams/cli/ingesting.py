@@ -36,7 +36,7 @@ def ingest_files(
         blanks = build.blank_weight(zeros, zero_weight)
         ingest(_expanded(sources), output, names, duplicates, blanks, memory=allowed, progress=show)
     size = sum(each.stat().st_size for each in output.iterdir())
-    found = Observations.open(output, verify=False)
+    found = Observations.open(output, trust=True)
     out.print(f"{found}\n{output} ({bytes_text(size)}) in {perf_counter() - began:.1f} s", highlight=False)
 
 

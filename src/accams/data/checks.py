@@ -4,9 +4,14 @@ Kernels have no bounds checks, and whoever writes a store can make its checksums
 checked whenever a store is opened, and positions, values, and that both orders say the same in a scan of all of it.
 """
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import zip_longest
 from math import isfinite
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +19,12 @@ from numpy.typing import NDArray
 from accams.data.build import index_type
 from accams.data.pages import release_pages
 from accams.errors import InputError
-from accams.threads import Threads
+from accams.threads import Threads, ranges_of
 
-THREADS = Threads()
+THREADS, LOCK = Threads(), Lock()
+BLOCK = 1 << 23  # entries of each order that are scanned before the next
+PIECE = 1 << 20  # values that are summed at a time
+AGAIN = "ingest the data again"
 MOST = 1 << 48  # rows, columns or entries
 FLOATS = "<f2", "<f4", "<f8"
 TOLERANCE = 1e-9  # relative, of sums: processors add in different orders
@@ -97,44 +105,121 @@ def check_ends(path: Path, arrays: Arrays) -> None:
             raise InputError(f"{path / name}.npy is damaged (it does not ascend to {last}): ingest the data again")
 
 
-def check_entries(path: Path, shape: tuple[int, int], arrays: Arrays) -> None:
-    """Scan both orders of a store; raise unless every entry can be what it says, and both say the same."""
-    sums = [_scan(path, axis, (BY_ROW, BY_COL)[axis], shape[1 - axis], arrays) for axis in (0, 1)]
-    if sums[0] != sums[1]:
-        raise InputError(f"{path} is damaged (its rows and its columns have different entries): ingest the data again")
+def check_content(path: Path, meta: dict[str, Any], arrays: Arrays) -> None:
+    """Read a store once; raise unless every entry can be, both orders say the same, and sums are as the manifest says.
 
-
-def _scan(path: Path, axis: int, names: tuple[str, ...], size: int, arrays: Arrays) -> int:
-    """Return a sum of one order that does not depend on it."""
-    from accams.kernels.checks import scan_order
-
-    (starts, partners, values), weights = (arrays[name] for name in names[:3]), arrays.get(names[3])
-    bits = values.view(f"u{values.dtype.itemsize}")
-    special = int(np.array(np.inf, values.dtype).view(bits.dtype))  # all bits of the exponent
-
-    def run(lo: int, hi: int) -> int:
-        total = np.zeros(1, np.uint64)
-        numbers = np.uint64(special), weights, np.uint64(size)
-        bad = scan_order(lo, hi, axis, starts, partners, bits, *numbers, total)
-        release_pages(partners, values, weights)
-        if bad >= 0:
-            raise InputError(
-                f"{path} is damaged (entry {bad:,} of {names[1]}.npy or of the files beside it cannot be): "
-                "ingest the data again"
-            )
-        return int(total[0])
-
-    return int(sum(THREADS.map(run, THREADS.split(starts)))) % (1 << 64)
-
-
-def check_summary(path: Path, about: dict[str, Any], found: dict[str, Any]) -> None:
-    """Raise unless range and sums of the values are those that the manifest says."""
-    same = about["value_range"] == found["value_range"]
-    for name in ("sum", "weight", "weighted_sum"):
-        one, other = about[name], found[name]
-        same &= one == other or (one is not None and other is not None and abs(one - other) <= TOLERANCE * abs(other))
+    Damage to one order shows in its difference from the other, so checksums are compared for the other files, and for
+    all of them where something is wrong.
+    """
+    orders = [_Order(path, axis, meta["shape"], arrays) for axis in (0, 1)]
+    in_orders = {name for order in orders for name in order.names[1:] if name in arrays}
+    _check_sums(path, meta, {name: x for name, x in arrays.items() if name not in in_orders})
+    for name in arrays.keys() & {"row_ids", "col_ids"}:
+        if len(np.unique(arrays[name])) != len(arrays[name]):
+            raise InputError(f"{path / name}.npy is damaged (some ids are there twice): {AGAIN}")
+    for blocks in zip_longest(*(ranges_of(order.starts, BLOCK) for order in orders)):
+        pairs = zip(orders, blocks, strict=True)
+        _together([task for order, block in pairs if block is not None for task in order.tasks(*block)])
+        release_pages(*(arrays[name] for name in in_orders))
+    same = orders[0].total == orders[1].total and not any(order.bad for order in orders)
+    if not same or not _is_summary(meta["about"], orders[0].summary(), orders[0].entries):
+        _check_sums(path, meta, arrays)  # an accident: it names the file
+    for order in orders:
+        order.check()
     if not same:
-        raise InputError(f"{path} is damaged (its values are not those that its manifest says): ingest the data again")
+        raise InputError(f"{path} is damaged (its rows and its columns have different entries): {AGAIN}")
+    if not _is_summary(meta["about"], orders[0].summary(), orders[0].entries):
+        raise InputError(f"{path} is damaged (its values are not those that its manifest says): {AGAIN}")
+
+
+def check_part(path: Path, axis: int, shape: tuple[int, int], arrays: Arrays, first: int, last: int) -> None:
+    """Scan the entries of some rows (axis 0) or columns of a store; raise unless each of them can be."""
+    order = _Order(path, axis, shape, arrays)
+    for lo, hi in ranges_of(order.starts[first : last + 1], BLOCK):
+        _together(order.tasks(first + lo, first + hi))
+        release_pages(*arrays.values())
+    order.check()
+
+
+def _check_sums(path: Path, meta: dict[str, Any], arrays: Arrays) -> None:
+    """Raise unless the checksums of these files are those of the manifest."""
+    for name, x in arrays.items():
+        total = 0
+        for at in range(0, len(x), BLOCK):
+            total = crc32(x[at : at + BLOCK].view(np.uint8).data, total)
+            release_pages(x)
+        if total != meta["files"][name]["crc32"]:
+            raise InputError(f"{path / name}.npy is damaged (wrong checksum): {AGAIN}")
+
+
+def _together(tasks: list[Callable[[], None]]) -> None:
+    THREADS.map(lambda task, _: tasks[task](), [(task, task + 1) for task in range(len(tasks))])
+
+
+class _Order:
+    """One order of a store and what has been found in it so far."""
+
+    def __init__(self, path: Path, axis: int, shape: Sequence[int], arrays: Arrays) -> None:
+        self.path, self.axis, self.size, self.names = path, axis, shape[1 - axis], (BY_ROW, BY_COL)[axis]
+        self.starts, self.partners, self.values = (arrays[name] for name in self.names[:3])
+        self.weights, self.entries = arrays.get(self.names[3]), len(self.values)
+        self.bits = self.values.view(f"u{self.values.dtype.itemsize}")
+        self.special = np.array(np.inf, self.values.dtype).view(self.bits.dtype)[()]  # all bits of the exponent
+        self.bad, self.total = list[int](), 0
+        self.sums = [np.array([np.inf, -np.inf, 0.0, 0.0, 0.0])]
+
+    def tasks(self, lo: int, hi: int) -> list[Callable[[], None]]:
+        """Return scans of pieces of rows (columns) lo .. hi, and for rows those that sum their values."""
+        pieces = ranges_of(self.starts[lo : hi + 1], -(-BLOCK // THREADS.n_threads))
+        tasks: list[Callable[[], None]] = [partial(self._scan, lo + a, lo + b) for a, b in pieces]
+        if self.axis == 0:
+            begin, end = int(self.starts[lo]), int(self.starts[hi])
+            tasks += [partial(self._add, at, min(at + PIECE, end)) for at in range(begin, end, PIECE)]
+        return tasks
+
+    def _scan(self, lo: int, hi: int) -> None:
+        from accams.kernels.checks import scan_order
+
+        total = np.zeros(1, np.uint64)
+        entries = self.starts, self.partners, self.bits, self.special, self.weights, self.size
+        bad = scan_order(lo, hi, self.axis, *entries, total)
+        with LOCK:
+            self.bad += [bad] if bad >= 0 else []
+            self.total = (self.total + int(total[0])) % (1 << 64)
+
+    def _add(self, lo: int, hi: int) -> None:
+        from accams.kernels.checks import sums_of, sums_of_halves
+
+        sums = self.sums[0].copy()
+        if self.bits.itemsize == 2:
+            sums_of_halves(lo, hi, self.bits, self.weights, sums)
+        else:
+            sums_of(lo, hi, self.values, self.weights, sums)
+        with LOCK:
+            self.sums.append(sums)
+
+    def check(self) -> None:
+        """Raise for an entry that cannot be."""
+        if self.bad:
+            what = f"an entry of {('row', 'column')[self.axis]} {min(self.bad):,} cannot be"
+            raise InputError(f"{self.path / self.names[1]}.npy or a file beside it is damaged ({what}): {AGAIN}")
+
+    def summary(self) -> dict[str, Any]:
+        """Return range and sums of the values, as `accams.data.store.summarize` does."""
+        low, high, total, weight, product = np.array(self.sums).T
+        known = {"value_range": [float(low.min()), float(high.max())], "sum": float(total.sum())}
+        weighted = {"weight": float(weight.sum()), "weighted_sum": float(product.sum())}
+        return {**known, **(dict.fromkeys(weighted) if self.weights is None else weighted)}
+
+
+def _is_summary(about: dict[str, Any], found: dict[str, Any], entries: int) -> bool:
+    """Return whether range and sums of the values are those that the manifest says, up to rounding."""
+    low, high = found["value_range"]
+    largest, mass = max(abs(low), abs(high)), float(found["weight"] or entries)
+    room = {"sum": largest * entries, "weight": mass, "weighted_sum": largest * mass}
+    return bool(about["value_range"] == found["value_range"]) and all(
+        about[name] == found[name] or abs(about[name] - found[name]) <= TOLERANCE * most for name, most in room.items()
+    )
 
 
 def _is_size(x: Any) -> bool:

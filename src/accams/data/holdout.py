@@ -81,7 +81,7 @@ def split(source: Path, held: Positions) -> tuple[Fields, Fields]:
     weights = np.load(folder / "weights.npy", "r") if "weights" in files else None
     about = store.summarize(np.load(folder / "values.npy", "r"), weights)
     store.write_manifest(folder, files, about=about, **attributes)
-    rest = store.read(folder, verify=False)
+    rest = store.read(folder, trust=True)
     rest["_cache"]["scratch"] = scratch
     row_starts = _count_below(held, arrays["row_starts"])
     return rest, {

@@ -208,14 +208,15 @@ class Observations:
         return cls(**readers.read(Path(path), row, col, value, weight, time, duplicates, blanks))
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True) -> Self:
+    def open(cls, path: str | Path, *, trust: bool = False) -> Self:
         """Open a store of `to_store` or ``accams ingest`` as memory-mapped files; it may exceed the memory.
 
         Parameters
         ----------
         path : str or Path
-        verify : bool
-            Compare checksums, and check every entry: leave it on for a store that somebody else wrote.
+        trust : bool
+            Skip the checksums and the scan of all entries, which are done once for the same files: only for a store
+            that nobody else can have written or changed.
 
         Examples
         --------
@@ -225,7 +226,7 @@ class Observations:
         ...     Observations.open(Path(folder, "ratings.store"))
         Observations(1 x 2, 2 observed (100%), values 1 to 2)
         """
-        return cls(**store.read(Path(path).resolve(), verify=verify))
+        return cls(**store.read(Path(path).resolve(), trust=trust))
 
     @property
     def nnz(self) -> int:

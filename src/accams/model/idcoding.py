@@ -43,7 +43,9 @@ def unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
     if tensor is None:
         raise ValueError("its ids are missing")
     if kind == "integers":
-        return Index(np.cumsum(decode_ints(tensor, size), dtype=np.int64))
+        numbers = np.cumsum(decode_ints(tensor, size), dtype=np.int64)
+        _check_distinct(len(np.unique(numbers)), size)
+        return Index(numbers)
     if kind != "json":
         raise ValueError(f"its ids are of an unknown kind {kind!r}")
     import zstandard
@@ -58,4 +60,10 @@ def unpack_ids(kind: str, tensor: NDArray[Any] | None, size: int) -> Index:
         raise ValueError("its ids are not a list of numbers and text")
     if len(ids) != size:
         raise ValueError("its ids do not fit its labels")
+    _check_distinct(len(set(ids)), size)
     return Index(np.fromiter(ids, dtype=object, count=size))
+
+
+def _check_distinct(distinct: int, size: int) -> None:
+    if distinct != size:
+        raise ValueError("some of its ids are there twice")

@@ -67,7 +67,7 @@ def from_store(path: Path, stamp: int, axis: int, first: int, last: int) -> Axis
         raise InputError(
             f"the store {path} on {gethostname()} differs from the one where the fit was started: copy it again"
         )
-    starts, partners, values, weights = store.order(path, axis)
+    starts, partners, values, weights = store.order(path, axis, first, last)
     return _shard(axis, (first, last), starts, partners, values, weights)
 
 
