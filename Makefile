@@ -1,10 +1,10 @@
 # Two commands for everyone: `make demo` and `make test`. Each sets up all that it needs in .venv.
-# `make test-full` adds the exhaustive variants of the tests (marker `full`).
+# `make test-full` adds the exhaustive variants of the tests (marker `full`); `make fuzz` damages files for an hour.
 PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # processes that tests start would compile the package again and again
 
-.PHONY: demo test test-full lint docs clean
+.PHONY: demo test test-full fuzz lint docs clean
 
 demo: .venv/demo
 	$(BIN)/accams demo
@@ -14,6 +14,9 @@ test: .venv/dev
 
 test-full: .venv/dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+fuzz: .venv/dev
+	$(BIN)/python tests/fuzz/run.py --cases 1000000 --seconds 3600
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests experiments

@@ -10,8 +10,30 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+LONGEST = 900  # characters of a message, which may quote what a file holds
+END = 250  # of them that say what to do
+
+
 class AccamsError(Exception):
-    """Base class of all exceptions defined by accams."""
+    """Base class of all exceptions defined by accams: its message is one line of printable text, and not a long one."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(shown(str(message)))
+
+
+def shown(text: str) -> str:
+    """Return text in one line without control characters, cut in the middle where it is very long.
+
+    Examples
+    --------
+    >>> shown("two\\nlines")
+    'two lines'
+    >>> len(shown("x" * 5000))
+    900
+    """
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST - END - 5]} ... {text[-END:]}"
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 class InputError(AccamsError, ValueError):

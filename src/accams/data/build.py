@@ -173,7 +173,13 @@ def from_scipy(matrix: Any, blanks: float | None, weights: Any, row_ids: Ids, co
 
 def check_sparse(matrix: Any) -> None:
     """Raise if positions of a scipy matrix lie outside of it: scipy's own kernels have no bounds checks."""
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"the sparse matrix holds {matrix.dtype}, not numbers")
     if hasattr(matrix, "check_format"):
+        starts, most = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+        if not (starts.size and starts[0] == 0 and starts[-1] <= most and (np.diff(starts) >= 0).all()):
+            # scipy checks nothing where the last is not positive
+            raise InputError("the sparse matrix is damaged: its index pointers do not ascend to its last entry")
         try:
             matrix.check_format(full_check=True)
         except (ValueError, IndexError, TypeError) as error:

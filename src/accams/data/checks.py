@@ -88,7 +88,7 @@ def _wrong_summary(about: Any, weighted: bool) -> str | None:
         return "about"
     span, names = about.get("value_range"), ("weight", "weighted_sum")
     ranged = isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)) and span[0] <= span[1]
-    sums = all(_is_number(about.get(name)) if weighted else about.get(name) is None for name in names)
+    sums = all(name in about and (_is_number(about[name]) if weighted else about[name] is None) for name in names)
     return None if ranged and sums and _is_number(about.get("sum")) else "about"
 
 

@@ -18,6 +18,7 @@ from accams.data.ids import Index
 from accams.data.sniff import BLANKS, SPACES, TableFormat, as_utf8, is_number, is_utf8, records, sniff, uneven_error
 from accams.errors import InputError
 
+MOST_EMPTY, PER_BYTE = 1 << 24, 64  # rows and columns of a sparse matrix in a file: so many, or so many for each byte
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 
 Names = dict[str, str | None]
@@ -341,6 +342,12 @@ def _sparse(file: DataFile) -> Any:
     try:
         matrix = sparse.load_npz(file.path)
         build.check_sparse(matrix)
-        return matrix
     except Exception as error:  # scipy raises various errors for foreign files
-        raise InputError(f"{file.name} is not a matrix that scipy.sparse.save_npz wrote: {error}") from None
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{file.name} is not a matrix that scipy.sparse.save_npz wrote: {reason}") from None
+    if sum(matrix.shape) > max(MOST_EMPTY, PER_BYTE * file.path.stat().st_size):
+        raise InputError(
+            f"{file.name} holds a matrix of {matrix.shape[0]:,} x {matrix.shape[1]:,} with {matrix.nnz:,} entries: "
+            "leave out empty rows and columns, or load it with scipy and pass it to Observations.from_sparse"
+        )
+    return matrix

@@ -8,7 +8,7 @@ import numpy as np
 from accams.model import container, packing
 from accams.model.coding import decode_ints
 from accams.model.container import Tensors
-from accams.model.limits import NUMBERS
+from accams.model.limits import NUMBERS, check_numbers
 from accams.model.packing import EFFECTS, FORMAT, KIND, pack_sum, save, to_bytes
 from accams.model.stencils import StencilSum
 
@@ -43,5 +43,7 @@ def unpack_sum(
         raise ValueError("it has more rows or columns without data than it has in all")
     steps = decode_ints(tensors["unseen"], sum(sizes)) if sum(sizes) else np.zeros(0, np.int64)
     rows, cols = (np.cumsum(x, dtype=np.int64) for x in np.split(steps, [sizes[0]]))
-    effects = (tensors.get(name) for name in EFFECTS)
+    effects = [tensors.get(name) for name in EFFECTS]
+    for x in effects:
+        check_numbers(x)
     return StencilSum(shape, float(fields["offset"]), stencils, rows, cols, *effects)

@@ -5,7 +5,12 @@ unfolds to has a limit: an amount that is always allowed, and so much for each s
 write and that happen to take less room are padded (`Limit.missing`).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.settings.schema import LARGEST
 
 
 class Limit(NamedTuple):
@@ -23,6 +28,12 @@ class Limit(NamedTuple):
     def missing(self, size: int, stored: int) -> int:
         """Return how many more bytes have to be stored so that it passes."""
         return 0 if size <= self.free else max(0, -(-size // self.per_byte) - stored)
+
+
+def check_numbers(x: NDArray[Any] | None) -> None:
+    """Raise ValueError for numbers that no model has: infinite, undefined, or so large that squares overflow."""
+    if x is not None and x.size and not float(np.abs(x).max()) <= LARGEST:
+        raise ValueError("its numbers are out of range")
 
 
 NUMBERS = Limit("numbers", 1 << 22, 64)  # integers, rows and columns, characters of ids

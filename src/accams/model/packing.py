@@ -12,7 +12,7 @@ from accams.model import coding as coder
 from accams.model import container
 from accams.model.coding import Bytes, Ints, decode_labels, unpack_bits
 from accams.model.container import Tensors
-from accams.model.limits import LABELS, NUMBERS, STENCILS, Limit
+from accams.model.limits import LABELS, NUMBERS, STENCILS, Limit, check_numbers
 from accams.model.stencil import Stencil, SumFields, label_type, times, whole_steps
 
 FORMAT = 1  # of a stencil sum alone
@@ -201,6 +201,7 @@ def _unpack_templates(tensors: Tensors, k_rows: Ints, k_cols: Ints) -> tuple[Tem
         at[step is not None] += size
         flat = floats[lo : lo + size].astype(np.float32) if step is None else times(whole[lo : lo + size], step)
         templates.append(flat.reshape(int(a), int(b)))
+        check_numbers(flat)
     return templates, steps
 
 

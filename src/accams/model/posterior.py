@@ -16,7 +16,7 @@ from accams.errors import InputError
 from accams.model import packing
 from accams.model.codes import Codes, position_pairs
 from accams.model.container import Tensors
-from accams.model.limits import STENCILS
+from accams.model.limits import STENCILS, check_numbers
 from accams.model.packing import EFFECTS
 from accams.model.stencils import Stencil, StencilSum
 
@@ -383,6 +383,8 @@ def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int
     left = {name: tensors[name] for name in (*EFFECTS, *OTHERS) if name in tensors}
     if any(x.ndim != 1 for x in left.values()):
         raise ValueError(CUT)
+    for x in left.values():
+        check_numbers(x)
     shared = {
         name: left.pop(name) for name, size in zip(EFFECTS, shape, strict=True) if len(left.get(name, ())) == size
     }

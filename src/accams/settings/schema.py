@@ -4,7 +4,8 @@ from typing import Any
 
 from accams.settings.kinds import Kind, Number
 
-FINITE = Number(-1.7e308, 1.7e308)
+LARGEST = 1e32  # of the numbers of a model: data may go up to 1e30, and squares must not overflow
+FINITE = Number(-LARGEST, LARGEST)
 SCALE = Number(0.0, 1e100)  # its square is finite
 TEXT = 10_000  # characters at most of a piece of text in a header
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accams.data import netflix as files
+from accams.data.archives import clear_errors
 from accams.data.datasets._base import Dataset, Source, choose, member, read_bytes
 from accams.data.ids import Index
 from accams.data.netflix import Ints, RatingsChunk
@@ -54,7 +55,8 @@ def jester(name: str = "5k", path: str | Path | None = None) -> Dataset:
         observations = Observations.from_file(source, row="user", col="joke", value="rating")
     else:
         file = member(source, lambda inner: inner.endswith("jester_ratings.dat"), "jester_ratings.dat")
-        observations = _jokes(read_bytes(file))
+        with clear_errors(str(file), PARSING):
+            observations = _jokes(read_bytes(file))
     return Dataset(f"jester-{name}", observations, None, JESTER_CITATION, JESTER_LICENCE)
 
 
@@ -66,6 +68,7 @@ def _jokes(content: bytes) -> Observations:
     return Observations.from_coo(rows, cols, table[:, 2], row_index=row_index, col_index=col_index)
 
 
+PARSING = (ValueError, LookupError, TypeError, csv.Error)  # of lines that are not what they should be
 BASE_URL = "https://files.grouplens.org/datasets/movielens/"
 MOVIELENS_CITATION = (
     "F. M. Harper and J. A. Konstan. The MovieLens Datasets: History and Context. ACM Transactions on "
@@ -127,7 +130,8 @@ def movielens(name: str = "100k", path: str | Path | None = None) -> Dataset:
     titles = None
     if ratings != source:  # else the path is that of the ratings alone
         films = member(source, lambda inner: PurePosixPath(inner).name == edition.titles, edition.titles)
-        titles = _titles(read_bytes(films).decode(edition.encoding), edition.titles)
+        with clear_errors(str(films), PARSING):
+            titles = _titles(read_bytes(films).decode(edition.encoding), edition.titles)
     return Dataset(f"ml-{name}", observations, titles, MOVIELENS_CITATION, MOVIELENS_LICENCE)
 
 

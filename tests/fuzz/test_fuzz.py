@@ -1,0 +1,35 @@
+"""A minute of `make fuzz`, and files that were at fault before (tests/fuzz/corpus)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from targets import TARGETS, USES, allowed
+
+HERE = Path(__file__).parent
+CASES = 60  # of each target
+
+
+def test_some_cases_of_each_target() -> None:
+    done = subprocess.run(
+        [sys.executable, HERE / "run.py", "--cases", str(CASES), "--workers", "1"], capture_output=True, text=True,
+        check=False, env={key: x for key, x in os.environ.items() if key != "NUMBA_BOUNDSCHECK"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(TARGETS) * CASES:,} cases, 0 faults" in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "corpus").glob("*-*")), ids=lambda path: path.name)
+def test_files_that_were_at_fault(path: Path, tmp_path: Path) -> None:
+    """Their names begin with that of the target; `use` asks at random, so several times."""
+    copied = tmp_path / path.name
+    for seed in range(8):
+        shutil.copyfile(path, copied)
+        with np.errstate(all="ignore"):
+            allowed(lambda seed=seed: USES[path.name.split("-")[0]](copied, np.random.default_rng(seed)))
