@@ -86,7 +86,7 @@ def head(path: Path, size: int = 1 << 16) -> bytes:
 def open_zip(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, LookupError):  # the latter for some damaged ones
         raise InputError(f"{path} is not a zip archive, or it is damaged") from None
 
 
@@ -200,7 +200,7 @@ def _ratings(archive: zipfile.ZipFile, name: str) -> str:
 
 def _members(archive: zipfile.ZipFile) -> list[str]:
     """List the files in an archive, without hidden and macOS metadata files."""
-    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    names = [info.filename for info in archive.infolist() if info.filename and not info.is_dir()]
     return [n for n in names if not n.startswith("__MACOSX/") and not PurePosixPath(n).name.startswith(".")]
 
 

@@ -173,8 +173,8 @@ def from_scipy(matrix: Any, blanks: float | None, weights: Any, row_ids: Ids, co
 
 def check_sparse(matrix: Any) -> None:
     """Raise if positions of a scipy matrix lie outside of it: scipy's own kernels have no bounds checks."""
-    if matrix.dtype.kind not in "biuf":
-        raise InputError(f"the sparse matrix holds {matrix.dtype}, not numbers")
+    if matrix.dtype.kind not in "biuf" or matrix.dtype == np.float16:  # which scipy cannot convert
+        raise InputError(f"the sparse matrix holds {matrix.dtype}, not integers or floats of 32 or 64 bits")
     if hasattr(matrix, "check_format"):
         starts, most = matrix.indptr, min(len(matrix.indices), len(matrix.data))
         if not (starts.size and starts[0] == 0 and starts[-1] <= most and (np.diff(starts) >= 0).all()):
