@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # processes that tests start would compile the package again and again
 
-.PHONY: demo test test-full lint docs clean
+.PHONY: demo test test-full test-browser lint docs clean
 
 demo: .venv/demo
 	$(BIN)/accams demo
@@ -14,6 +14,10 @@ test: .venv/dev
 
 test-full: .venv/dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+# In an installed Chromium or Chrome, which is not downloaded: apt-get install chromium
+test-browser: .venv/browser
+	$(BIN)/python -m pytest tests/report/test_browser.py
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests experiments
@@ -30,6 +34,10 @@ docs: .venv/docs
 .venv/dev: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ .venv/demo
+
+.venv/browser: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	@touch $@ .venv/dev .venv/demo
 
 .venv/docs: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'

@@ -146,6 +146,12 @@ class Parts:
         return max(float(self.sigma or UNKNOWN_NOISE * span), SMALLEST_NOISE * span) or 1.0
 
     @property
+    def train_rmse(self) -> float | None:
+        """Error on the training data, where the fit reported a number."""
+        reported = self.info.training.get("train_rmse_")
+        return reported if isinstance(reported, float) and np.isfinite(reported) else None
+
+    @property
     def codes(self) -> list[Codes]:
         """Stencil sums whose mean is the prediction."""
         return [self.stencils.codes] if self.posterior is None else [draw.codes for draw in self.posterior.draws]
