@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # processes that tests start would compile the package again and again
 
-.PHONY: demo test test-full test-browser lint docs clean
+.PHONY: demo test test-full test-browser lint audit docs clean
 
 demo: .venv/demo
 	$(BIN)/accams demo
@@ -24,6 +24,11 @@ lint: .venv/dev
 	$(BIN)/ruff format --check src tests experiments
 	$(BIN)/mypy
 
+# Known vulnerabilities of all that is installed, and suspicious code
+audit: .venv/audit
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
+	$(BIN)/pip-audit --skip-editable
+
 docs: .venv/docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs site
 
@@ -38,6 +43,10 @@ docs: .venv/docs
 .venv/browser: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	@touch $@ .venv/dev .venv/demo
+
+.venv/audit: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[audit,plot,ray]'
+	@touch $@ .venv/demo
 
 .venv/docs: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'

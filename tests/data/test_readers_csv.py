@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,3 +112,12 @@ def test_blank_cells_are_missing(tmp_path: Path) -> None:
 def test_titles_of_ids_with_blanks(tmp_path: Path) -> None:
     path = write(tmp_path, "item,title\n a, One \nb , Two\nc,Three\n", "titles.csv")
     assert read_titles(path, Index([" a", "b", "c"])) == {" a": "One", "b": "Two", "c": "Three"}
+
+
+def test_names_are_quoted_in_sql(tmp_path: Path) -> None:
+    names = ['u"; DROP TABLE x; --', "i' OR 1=1", "$$ r"]
+    given: dict[str, str] = dict(zip(("row", "col", "value"), names, strict=True))
+    table = pd.DataFrame([["a", "x", 1.0], ["b", "y", 2.0]], columns=names)
+    for path in (tmp_path / "it's; --.parquet", tmp_path / "it's '; --.csv"):
+        (table.to_parquet if path.suffix == ".parquet" else partial(table.to_csv, index=False))(path)
+        assert found(Observations.from_file(path, **given)) == {("a", "x"): 1.0, ("b", "y"): 2.0}
