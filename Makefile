@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # processes that tests start would compile the package again and again
 
-.PHONY: demo test test-full fuzz lint docs clean
+.PHONY: demo test test-full test-browser fuzz lint audit docs clean
 
 demo: .venv/demo
 	$(BIN)/accams demo
@@ -18,10 +18,19 @@ test-full: .venv/dev
 fuzz: .venv/dev
 	$(BIN)/python tests/fuzz/run.py --cases 1000000 --seconds 3600
 
+# In an installed Chromium or Chrome, which is not downloaded: apt-get install chromium
+test-browser: .venv/browser
+	$(BIN)/python -m pytest tests/report/test_browser.py
+
 lint: .venv/dev
 	$(BIN)/ruff check src tests experiments
 	$(BIN)/ruff format --check src tests experiments
 	$(BIN)/mypy
+
+# Known vulnerabilities of all that is installed, and suspicious code
+audit: .venv/audit
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
+	$(BIN)/pip-audit --skip-editable
 
 docs: .venv/docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs site
@@ -32,6 +41,14 @@ docs: .venv/docs
 
 .venv/dev: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/demo
+
+.venv/browser: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	@touch $@ .venv/dev .venv/demo
+
+.venv/audit: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[audit,plot,ray]'
 	@touch $@ .venv/demo
 
 .venv/docs: pyproject.toml | .venv

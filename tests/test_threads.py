@@ -2,11 +2,14 @@
 
 import multiprocessing
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
-from accams.threads import Threads
+from accams.threads import SINGLE_BLAS, Threads
 
 
 def squares(threads: Threads, n: int = 40) -> list[int]:
@@ -48,3 +51,39 @@ def test_a_forked_process_starts_its_own_threads():
     ended = child.exitcode
     child.kill()
     assert ended == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_process_forked_while_threads_start():
+    """The lock that another thread holds at that moment is never opened in the forked process."""
+    threads = Threads(2)
+    with threads._lock:
+        child = multiprocessing.get_context("fork").Process(target=squares, args=(threads,))
+        child.start()
+    child.join(30)
+    ended = child.exitcode
+    child.kill()
+    assert ended == 0
+
+
+def blas_threads():
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+
+def test_the_last_one_out_lifts_the_limit_of_blas():
+    before, both, one_left = blas_threads(), Barrier(2), Barrier(2)
+
+    def first():
+        with SINGLE_BLAS:
+            both.wait(30)
+        one_left.wait(30)
+
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(first)
+        with SINGLE_BLAS:
+            both.wait(30)
+            one_left.wait(30)
+            task.result()
+            assert set(blas_threads()) <= {1}
+    assert blas_threads() == before

@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ def ranges_of(starts: NDArray[np.int64], most: int) -> list[Range]:
         end = int(np.searchsorted(starts, starts[cuts[-1]] + most, side="right")) - 1
         cuts.append(min(rows, max(cuts[-1] + 1, end)))
     return list(pairwise(cuts))
+
+
+_ALL: "WeakSet[Threads]" = WeakSet()
 
 
 class Threads:
@@ -42,8 +46,12 @@ class Threads:
         self.n_threads = n_threads or available_cores()
         self.chunk_size = chunk_size
         self.callers = callers
+        self._begin()
+        _ALL.add(self)
+
+    def _begin(self) -> None:
+        """Start without threads, as a forked process does: it inherits none, and perhaps a lock that nobody opens."""
         self._pool: ThreadPoolExecutor | None = None
-        self._owner = 0
         self._lock = Lock()
 
     def split(self, starts: NDArray[np.int64], least: int = 1) -> list[Range]:
@@ -81,8 +89,7 @@ class Threads:
         if len(ranges) == 1 or self.n_threads == 1:
             return [function(lo, hi) for lo, hi in ranges]
         with self._lock:
-            if self._pool is None or self._owner != os.getpid():  # a forked process inherits no threads
-                self._owner = os.getpid()
+            if self._pool is None:
                 size = (self.n_threads - 1) * self.callers
                 self._pool = ThreadPoolExecutor(size, thread_name_prefix="accams")
             pool = self._pool
@@ -110,6 +117,58 @@ class Threads:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+
+class SingleBLAS:
+    """A context in which BLAS uses one thread, for any number of threads of this process at once.
+
+    The limit is that of the process: whoever leaves first must not lift it for the others, and only the thread that has
+    set it can lift it, so that a thread of its own does both.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._last_out = Lock(), 0, Event()
+        self._holder = Thread()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                limited, self._last_out = Event(), Event()
+                self._holder = Thread(target=self._hold, args=(limited, self._last_out), daemon=True)
+                self._holder.start()
+                limited.wait()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._last_out.set()
+                self._holder.join()
+
+    @staticmethod
+    def _hold(limited: Event, last_out: Event) -> None:
+        from threadpoolctl import threadpool_limits
+
+        try:
+            with threadpool_limits(1, "blas"):
+                limited.set()
+                last_out.wait()
+        finally:
+            limited.set()
+
+
+SINGLE_BLAS = SingleBLAS()
+
+
+def _begin_all() -> None:
+    SINGLE_BLAS.__init__()  # type: ignore[misc]
+    for each in list(_ALL):
+        each._begin()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all)
 
 
 def available_cores() -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from command_line import accams_command, done_well, from_json, refusal
+from command_line import accams_command, done_well, from_json, invoked, refusal
 
 import accams
 
@@ -136,3 +138,29 @@ def test_a_warning_is_one_sentence(numbered):
     done = accams_command("recommend", numbered, "1", "-n", "500", "--include-seen")
     assert done.returncode == 0
     assert done.stderr.strip() == "warning: n=500 is more than the 8 items of this model: there are no more"
+
+
+HOSTILE = [
+    "[/x]", "[bold]b[/]", "\x1b[2J\x1b]0;owned\x07", ":smile:", "a\nb", "c\rd", '=1+"1"', " e ", "f,g", "\u202eh",
+]  # fmt: skip
+
+
+def test_ids_neither_steer_a_terminal_nor_break_a_table(tmp_path):
+    """Markup, escape sequences, names of emoji and line breaks are shown as text; CSV has them unchanged."""
+    path, given = tmp_path / "m.accams", tmp_path / "pairs.parquet"
+    pairs = [(x, y) for x in HOSTILE for y in HOSTILE if x != y]
+    accams.ACCAMS(n_stencils=2, n_clusters=2).fit(pairs, [float(p % 5) for p in range(len(pairs))]).save(path)
+    for args in (
+        ["info", path], ["recommend", path, HOSTILE[0], "--include-seen"],
+        ["similar", path, "[/x]"], ["explain", path, "--user", "[/x]", HOSTILE[2]], ["hierarchy", path],
+    ):  # fmt: skip
+        done = invoked(*args)
+        assert done.exit_code == 0
+        assert not {"\x1b", "\x07", "\r", "\u202e"} & set(done.output)
+    assert ":smile:" in done_well("similar", path, "[/x]", "-n", "9")
+    pd.DataFrame(pairs, columns=["user", "the, item"]).to_parquet(given)
+    done_well("predict", path, given, "-o", tmp_path / "[red]out.csv", "--row", "user", "--col", "the, item")
+    with (tmp_path / "[red]out.csv").open(newline="") as file:
+        header, *lines = csv.reader(file)
+    assert header == ["user", "the, item", "prediction"]
+    assert [tuple(line[:2]) for line in lines] == pairs

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
+import importlib.util
 import shutil
-import subprocess
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-LISTEN = """<script>
-window.wrong = [];
-window.addEventListener("error", (event) => wrong.push(String(event.message)));
-for (const kind of ["error", "warn"]) console[kind] = (...said) => wrong.push(said.join(" "));
-</script>"""
-
-LOOK = """<script>
-setTimeout(() => {
+LOOK = """() => {
   const box = (each) => each.getBoundingClientRect();
   const apart = (a, b) =>
     a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 1 || b.bottom <= a.top + 1;
@@ -43,40 +33,55 @@ setTimeout(() => {
     };
   }
   const blocks = [...document.querySelectorAll("figure, .tile, .table, main > p, main > h2")];
-  const found = {
-    wrong, plots, overlapping: pairs(blocks, (each) => each.tagName + " " + each.textContent.slice(0, 30)),
+  return {
+    plots, overlapping: pairs(blocks, (each) => each.tagName + " " + each.textContent.slice(0, 30)),
     wider: document.documentElement.scrollWidth - document.documentElement.clientWidth, width: window.innerWidth,
     theme: document.documentElement.dataset.theme, ground: getComputedStyle(document.body).backgroundColor,
     bold: document.querySelectorAll("b").length, text: document.querySelector("main").innerText,
+    scripts: document.querySelectorAll("script").length, title: document.title,
   };
-  parent.postMessage(JSON.stringify(found), "*");
-}, 2000);
-</script>"""
+}"""
 
-AROUND = """<!doctype html><body style="margin:0"><pre id="found"></pre>
-<iframe src="looked.html" style="border:0;width:{width}px;height:4000px"></iframe>
-<script>addEventListener("message", (event) => document.getElementById("found").textContent = event.data)</script>"""
+
+def missing() -> str | None:
+    """What is missing for a browser to be driven, if anything."""
+    if importlib.util.find_spec("playwright") is None:
+        return "Playwright is not installed: pip install 'accams[browser]'"
+    return None if browser() else "no Chromium or Chrome is installed"
 
 
 def browser() -> str | None:
-    """The browser that is there, if any."""
     return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
-def look(page: Path, width: int, dark: bool, folder: Path) -> dict[str, Any]:
-    """Open a page in a window of this width, and tell what is there."""
-    text = page.read_text("utf-8").replace("<main>", LISTEN + "<main>", 1).replace("</body>", LOOK + "</body>")
-    (folder / "looked.html").write_text(text, "utf-8")
-    (folder / "around.html").write_text(AROUND.format(width=width), "utf-8")
-    name = browser()
-    assert name is not None
-    command = [
-        name, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-        f"--window-size={max(width, 600)},4200",
-        f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--virtual-time-budget=20000", "--dump-dom",
-        f"--user-data-dir={folder / 'profile'}", (folder / "around.html").as_uri(),
-    ]  # fmt: skip
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found = re.search(r'<pre id="found">(.+?)</pre>', answer, re.DOTALL)
-    assert found, answer[:500]
-    return json.loads(unescape(found[1]))  # type: ignore[no-any-return]
+def look(page: Path, width: int, dark: bool, picture: Path | None = None) -> dict[str, Any]:
+    """Open a page in a window of this width, point at its figures, and tell what is there.
+
+    `wrong` has all that was written to the console, violations of the page's policy among it; `requests`, the addresses
+    that were asked for beside the page itself.
+    """
+    from playwright.sync_api import sync_playwright
+
+    wrong, requests = list[str](), list[str]()
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=browser(), args=["--no-sandbox", "--disable-gpu"])
+        opened = chromium.new_page(viewport={"width": width, "height": 4000}, color_scheme="dark" if dark else "light")
+        opened.on("console", lambda message: wrong.append(message.text))
+        opened.on("pageerror", lambda error: wrong.append(str(error)))
+        opened.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        opened.on("request", lambda request: requests.append(request.url))
+        opened.goto(page.as_uri())
+        opened.wait_for_function(
+            "() => [...document.querySelectorAll('.plot')].every((each) => each.querySelector('.main-svg'))"
+        )
+        opened.wait_for_timeout(500)
+        found: dict[str, Any] = opened.evaluate(LOOK)
+        for figure in opened.query_selector_all(".plot"):
+            figure.hover()
+        for details in opened.query_selector_all("summary"):
+            details.click()
+        if picture is not None:
+            opened.screenshot(path=picture, full_page=True)
+        found["harmed"] = opened.evaluate("() => window.harmed")
+        chromium.close()
+    return {**found, "wrong": wrong, "requests": [each for each in requests if each != page.as_uri()]}

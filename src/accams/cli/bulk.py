@@ -33,7 +33,7 @@ def predict_file(
         with _progress("predicting") as progress:
             given = names[0], names[1]
             lines = batch.predict_all(path, rows, cols, output, std=std, names=given, engine=engine, progress=progress)
-        out.print(f"wrote {lines:,} predictions to {output}", highlight=False)
+        out.print(f"wrote {lines:,} predictions to {output}", highlight=False, markup=False)
     elif engine != "cpu" or address is not None:
         raise InputError("a cluster writes Parquet: name an output that ends in .parquet")
     else:
@@ -57,7 +57,7 @@ def _write_csv(
             columns.update({f"q{level}": column for level, column in zip(levels, next(answers).T, strict=True)})
     else:
         columns = {"prediction": model.predict(ids)}
-    lines = [",".join([names[0], names[1], *columns])]
+    lines = [",".join([_csv(names[0]), _csv(names[1]), *columns])]
     for (r, c), *numbers in zip(ids, *columns.values(), strict=True):
         lines.append(",".join([_csv(r), _csv(c), *(f"{x:.6g}" for x in numbers)]))
     text = "\n".join(lines) + "\n"
@@ -65,12 +65,14 @@ def _write_csv(
         sys.stdout.write(text)
         return
     write_atomically(output, text.encode())
-    out.print(f"wrote {len(rows):,} predictions to {output}", highlight=False)
+    out.print(f"wrote {len(rows):,} predictions to {output}", highlight=False, markup=False)
 
 
 def _csv(x: object) -> str:
+    """Return a cell that every reader of CSV takes for this text: quoted where need be, and never altered."""
     text = str(x)
-    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text
+    quoted = not text or text != text.strip() or any(c in text for c in ',"\n\r')
+    return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
 def recommend_everybody(
@@ -85,7 +87,7 @@ def recommend_everybody(
         lines = batch.recommend_all(
             path, output, n, history=history, include_seen=include_seen, std=std, engine=engine, progress=progress
         )
-    out.print(f"wrote {lines:,} recommendations to {output}", highlight=False)
+    out.print(f"wrote {lines:,} recommendations to {output}", highlight=False, markup=False)
 
 
 @contextmanager

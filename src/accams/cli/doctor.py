@@ -26,13 +26,11 @@ def examine() -> bool:
     for name in REQUIRED:
         version = _version(name)
         fine &= version is not None
-        table.add_row(name, version or "[red]missing[/]: pip install --force-reinstall accams")
+        table.add_row(name, version or "missing: pip install --force-reinstall accams")
     for extra, name in OPTIONAL.items():
         version = _version(name)
-        table.add_row(
-            f"extra [{extra}]".replace("[", r"\["), version or f"not installed: pip install 'accams\\[{extra}]'"
-        )
-    table.add_row("GPU", _gpu().replace("[", r"\["))
+        table.add_row(f"extra [{extra}]", version or f"not installed: pip install 'accams[{extra}]'")
+    table.add_row("GPU", _gpu())
     table.add_row("data folder", os.environ.get("ACCAMS_DATA") or "none (set ACCAMS_DATA to use local archives)")
     if fine:
         fine = _trial(table)

@@ -75,7 +75,7 @@ def fit_file(job: Job, estimator: Estimator, lists: ItemACCAMS | None = None) ->
     began = perf_counter()
     observations, purpose = _read(job)
     if not job.quiet:
-        out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False)
+        out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False, markup=False)
         _tell(observations, job.purpose, purpose)
     lists = (lists or ItemACCAMS()).set_params(random_state=estimator.random_state)
     with ProgressBar(False if job.quiet else "auto", "holding out", observations.nnz if job.test else 0):

@@ -37,7 +37,9 @@ def ingest_files(
         ingest(_expanded(sources), output, names, duplicates, blanks, memory=allowed, progress=show)
     size = sum(each.stat().st_size for each in output.iterdir())
     found = Observations.open(output, trust=True)
-    out.print(f"{found}\n{output} ({bytes_text(size)}) in {perf_counter() - began:.1f} s", highlight=False)
+    out.print(
+        f"{found}\n{output} ({bytes_text(size)}) in {perf_counter() - began:.1f} s", highlight=False, markup=False
+    )
 
 
 def _expanded(sources: Sequence[Path]) -> list[Path]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from accams.cli.settings import options
 from accams.settings.kinds import FLAG
+from accams.use.text import printable
 
 BEFORE, AFTER = r"(?<![\w/.'\"-])(?:\w+__)?", r"(?![\w/'\"]|\.\w)"  # what a parameter does not stand next to
 PHRASES = {
@@ -70,7 +71,7 @@ def show(kind: str, message: object) -> None:
     from rich.text import Text
 
     style = {"error": "bold red", "warning": "bold yellow"}[kind]
-    line = Text.assemble((f"{kind}: ", style), translated(str(message)))
+    line = Text.assemble((f"{kind}: ", style), translated(printable(message)))
     Console(stderr=True).print(line, highlight=False, soft_wrap=True)
 
 
@@ -79,11 +80,23 @@ def show_warning(message: Warning | str, *_: object) -> None:
     show("warning", message)
 
 
-def two_columns() -> Any:
-    """Return an empty table of names and values."""
-    from rich.table import Table
+def safe(text: object) -> str:
+    """Return text from data as markup for a terminal: shown as it is, without characters that steer."""
+    from rich.markup import escape
 
-    table = Table(show_header=False, box=None, pad_edge=False)
+    return escape(printable(text))
+
+
+def two_columns() -> Any:
+    """Return an empty table of names and values, which are plain text."""
+    from rich.table import Table
+    from rich.text import Text
+
+    class Plain(Table):
+        def add_row(self, *cells: Any, **how: Any) -> None:
+            super().add_row(*(Text(printable(cell)) for cell in cells), **how)
+
+    table = Plain(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     return table

@@ -149,9 +149,8 @@ def _size_rows(table: Table, model: Model, path: Path) -> None:
 
 
 def _fitted_rows(table: Table, model: Model) -> None:
-    rmse = model.info.training.get("train_rmse_")
-    if rmse is not None:
-        table.add_row("train RMSE", f"{rmse:.4f}")
+    if model.train_rmse is not None:
+        table.add_row("train RMSE", f"{model.train_rmse:.4f}")
     if model.predicts:
         table.add_row("values", f"{model.value_range[0]:g} to {model.value_range[1]:g}")
     table.add_row("row ids", _examples(model.users))

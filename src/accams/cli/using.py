@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
 from accams.batch import with_history
+from accams.cli.messages import safe
 from accams.cli.settings import listed
 from accams.data.ids import Index
 from accams.data.sniff import is_number
@@ -26,7 +26,7 @@ from accams.use.explain import Explanation
 from accams.use.hierarchy import Node
 from accams.use.records import POPULAR
 
-out = Console()
+out = Console(emoji=False)  # ids are shown as they are
 NAMED = 3  # members of a block
 
 
@@ -67,16 +67,16 @@ def recommend_items(
     table = Table("user", "rank", "item", *(name for name, is_shown in shown.items() if is_shown))
     for line in lines:
         cells = {
-            "title": escape(line["title"] or ""),
+            "title": safe(line["title"] or ""),
             "score": f"{line['score']:.3f}" if ranked_by(model, by, quantile) == "choice" else f"{line['score']:.2f}",
             "predicted": f"{line['prediction']:.2f}" if predicted else "",
             "std": f"{line['std']:.2f}" if std else "",
         }
-        first = [escape(str(line["user"])) if line["rank"] == 1 else "", str(line["rank"]), escape(str(line["item"]))]
+        first = [safe(line["user"]) if line["rank"] == 1 else "", str(line["rank"]), safe(line["item"])]
         table.add_row(*first, *(cells[name] for name, is_shown in shown.items() if is_shown))
     out.print(table)
     for who in dict.fromkeys(line["user"] for line in lines if line["rule"] == POPULAR):
-        out.print(f"{who} has no history that says more: these are popular items", highlight=False, markup=False)
+        out.print(f"{safe(who)} has no history that says more: these are popular items", highlight=False)
 
 
 def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool) -> None:
@@ -89,10 +89,10 @@ def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Pat
     if as_json:
         write_json([{"id": x, "title": names.get(x), "similarity": score} for x, score in found])
         return
-    title = f"most similar to {escape(str(names.get(itself, itself)))}"
+    title = f"most similar to {safe(names.get(itself, itself))}"
     table = Table("id", *(["title"] if names else []), "similarity", title=title, title_justify="left")
     for x, score in found:
-        table.add_row(escape(str(x)), *([escape(names.get(x, ""))] if names else []), f"{score:.3f}")
+        table.add_row(safe(x), *([safe(names.get(x, ""))] if names else []), f"{score:.3f}")
     out.print(table)
 
 
@@ -120,11 +120,11 @@ def _show_reasons(why: ListExplanation, names: dict[Any, str], as_json: bool) ->
         terms = [{"item": x, "title": names.get(x), "value": value} for x, value in why.terms]
         write_json({"score": why.score, "popularity": why.popularity, "terms": terms})
         return
-    title = f"{why.score:.3f} for {escape(str(why.user))} and {escape(str(names.get(why.item, why.item)))}"
+    title = f"{why.score:.3f} for {safe(why.user)} and {safe(names.get(why.item, why.item))}"
     table = Table("adds", "because of", title=title, title_justify="left")
     shown = why.largest()
     for item, value in shown:
-        table.add_row(f"{value:+.3f}", escape(str(names.get(item, item))))
+        table.add_row(f"{value:+.3f}", safe(names.get(item, item)))
     left = why.largest(len(why.terms))[len(shown) :]
     if left:
         table.add_row(f"{sum(value for _, value in left):+.3f}", f"{len(left)} more items of the history")
@@ -144,7 +144,7 @@ def _show_terms(why: Explanation, names: dict[Any, str], as_json: bool) -> None:
         ]  # fmt: skip
         write_json({"prediction": why.prediction, "offset": why.offset, "terms": terms, **rest})
         return
-    title = f"{why.prediction:.2f} for {escape(str(why.user))} and {escape(str(names.get(why.item, why.item)))}"
+    title = f"{why.prediction:.2f} for {safe(why.user)} and {safe(names.get(why.item, why.item))}"
     table = Table("adds", "stencil", "users like", "on items like", title=title, title_justify="left")
     table.add_row(f"{why.offset:+.2f}", "", "all", "all: the average")
     shown = why.largest()
@@ -178,7 +178,7 @@ def show_hierarchy(
         return
 
     def shown(node: Node) -> str:
-        return f"[bold]{node.size:,}[/]  {escape(', '.join(titled(names, node.members)))}"
+        return f"[bold]{node.size:,}[/]  {safe(', '.join(titled(names, node.members)))}"
 
     def grow(tree: Tree, node: Node) -> Tree:
         for child in node.children:
@@ -220,4 +220,4 @@ def write_json(what: Any, drop: tuple[str, ...] = ()) -> None:
 
 
 def _some(names: Any) -> str:
-    return escape(", ".join(map(str, list(names)[:NAMED])))
+    return safe(", ".join(map(str, list(names)[:NAMED])))

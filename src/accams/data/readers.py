@@ -15,7 +15,18 @@ from accams.data import build, scan
 from accams.data.archives import DataFile, literal, open_file
 from accams.data.columns import Columns
 from accams.data.ids import Index
-from accams.data.sniff import BLANKS, SPACES, TableFormat, as_utf8, is_number, is_utf8, records, sniff, uneven_error
+from accams.data.sniff import (
+    BLANKS,
+    SPACES,
+    TableFormat,
+    as_utf8,
+    is_number,
+    is_utf8,
+    records,
+    sniff,
+    uneven_error,
+    with_one_line_end,
+)  # fmt: skip
 from accams.errors import InputError
 
 MOST_EMPTY, PER_BYTE = 1 << 24, 64  # rows and columns of a sparse matrix in a file: so many, or so many for each byte
@@ -89,7 +100,7 @@ def _table(
 
 
 def _text(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool, steps: ReadSteps) -> dict[str, Any]:
-    """Read a text table: as UTF-8, else as Latin-1; with uniform line ends, else with mixed ones."""
+    """Read a text table: as UTF-8, else as Latin-1; as it is, else with its line ends made the same."""
     import duckdb
 
     file = as_utf8(file)
@@ -101,9 +112,9 @@ def _text(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool, 
             f"{', '.join(fmt.names)}"
         )
     columns = _columns(fmt.names, asked, blanks, only_pairs)
-    strict = True
+    uniform = False
     while True:
-        table = _text_table(file.path, fmt, columns, strict)
+        table = _text_table(file.path, fmt, columns)
         try:
             with steps.connect(file.scratch) as con:
                 return _entries(con, file, table, columns, asked, fmt, steps)
@@ -113,9 +124,9 @@ def _text(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool, 
             file = as_utf8(file, "latin-1")
         else:
             _check_lines(file, fmt, message)
-            if not strict:
+            if uniform:
                 raise InputError(f"the file cannot be read as a table: {message.splitlines()[0]}")
-            strict = False
+            file, uniform = with_one_line_end(file, fmt), True
 
 
 def _parquet(file: DataFile, asked: Names, blanks: float | None, only_pairs: bool, steps: ReadSteps) -> dict[str, Any]:
@@ -151,7 +162,7 @@ def _entries(
     return {**(steps.fetch(con, table, counts) or {}), "columns": columns}
 
 
-def _text_table(path: Path, fmt: TableFormat, columns: Columns, strict: bool) -> scan.Table:
+def _text_table(path: Path, fmt: TableFormat, columns: Columns) -> scan.Table:
     """Describe a text file to duckdb, without anything to guess."""
     width, used = len(fmt.names), columns.used()
     by_blanks = fmt.delimiter == BLANKS
@@ -162,7 +173,7 @@ def _text_table(path: Path, fmt: TableFormat, columns: Columns, strict: bool) ->
         "escape": _quoted(fmt.quote),
         "header": str(fmt.has_header).lower(),
         "skip": str(fmt.skip),
-        "strict_mode": str(strict).lower(),
+        "strict_mode": "true",  # else it drops what follows a closing quote
         "auto_detect": "false",
         "columns": "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in names) + "}",
     }
@@ -172,15 +183,22 @@ def _text_table(path: Path, fmt: TableFormat, columns: Columns, strict: bool) ->
         relation = f"(SELECT string_split_regex({bare}, '\\s+') AS cells FROM {relation} WHERE {bare} <> '')"
     place = {role: fmt.names.index(name) for role, name in used.items()}
     times = [cells[place["time"]] for cells in fmt.sample if len(cells) == width] if "time" in used else []
-    around = "" if strict else ", chr(9) || chr(10) || chr(13) || chr(32)"  # a line end may remain
-    cells = {role: f"cells[{k + 1}]" if by_blanks else f"c{k}" for role, k in place.items()}
+    names = [f"cells[{k + 1}]" if by_blanks else f"ltrim(c{k})" if fmt.spaced and k else f"c{k}" for k in range(width)]
+    cells = {role: names[k] for role, k in place.items()}
     return scan.Table(
         relation,
-        cells | {role: f"NULLIF(trim({cells[role]}{around}), '')" for role in ("row", "col")},
+        cells | {role: _id(cells[role]) for role in ("row", "col")},
         {"row": "?", "col": "?"},
         times_are_numbers=all(is_number(cell) for cell in times if cell),
         uneven=f"len(cells) <> {width}" if by_blanks else "false",
     )
+
+
+def _id(cell: str) -> str:
+    """Return the SQL of an id: the cell as it is, but an integer without blanks around it; NULL for blanks alone."""
+    bare = f"trim({cell}, chr(32) || chr(9))"
+    is_integer = f"{bare} <> {cell} AND CAST(TRY_CAST({bare} AS BIGINT) AS VARCHAR) = {bare}"
+    return f"CASE WHEN {bare} = '' THEN NULL WHEN {is_integer} THEN {bare} ELSE {cell} END"
 
 
 def _parquet_table(con: Any, relation: str, types: Mapping[str, str], columns: Columns) -> scan.Table:

@@ -33,6 +33,7 @@ class TableFormat:
     has_header: bool  # whether the first line after those names the columns
     names: tuple[str, ...]  # of the columns; row, col, value, time without a header
     sample: list[list[str]]  # cells of the first data lines
+    spaced: bool = False  # whether a blank follows each delimiter, and is part of it
 
     @property
     def quote(self) -> str:
@@ -70,10 +71,11 @@ def sniff(file: DataFile, asked: Iterable[str | None], needs_value: bool) -> Tab
         )
     default = ("row", "col", "value", "time")[:width]
     names = tuple(cells[0]) if has_header else default + tuple(f"column{k}" for k in range(5, width + 1))
-    return TableFormat(delimiter, skip, has_header, names, cells[1:] if has_header else cells)
+    spaced = all(line.count(delimiter) == line.count(f"{delimiter} ") for line in top)
+    return TableFormat(delimiter, skip, has_header, names, cells[1:] if has_header else cells, spaced)
 
 
-def records(path: Path, fmt: TableFormat) -> Iterator[tuple[int, list[str]]]:
+def records(path: Path, fmt: TableFormat, strip: bool = True) -> Iterator[tuple[int, list[str]]]:
     """Yield line number (from 1) and cells of each nonempty data line."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         count = fmt.skip
@@ -85,23 +87,24 @@ def records(path: Path, fmt: TableFormat) -> Iterator[tuple[int, list[str]]]:
                 yield line
 
         is_header, start = fmt.has_header, count + 1
-        for cells in split(counted(), fmt.delimiter):
+        for cells in split(counted(), fmt.delimiter, strip):
             if cells and not is_header:
                 yield start, cells
             is_header = is_header and not cells
             start = count + 1
 
 
-def split(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
-    """Yield the stripped cells of every line; an empty list for an empty line."""
+def split(lines: Iterable[str], delimiter: str, strip: bool = True) -> Iterator[list[str]]:
+    """Yield the cells of every line, without blanks around them or as they are; an empty list for an empty line."""
+    around = SPACES if strip else ""
     if delimiter == BLANKS:
         yield from (WORD.findall(line) for line in lines)
     elif len(delimiter) > 1:
         bare = (line.rstrip("\r\n") for line in lines)
-        yield from ([cell.strip(SPACES) for cell in line.split(delimiter)] if line else [] for line in bare)
+        yield from ([cell.strip(around) for cell in line.split(delimiter)] if line else [] for line in bare)
     else:
-        for cells in csv.reader(lines, delimiter=delimiter, skipinitialspace=True):
-            yield [cell.strip(SPACES) for cell in cells]
+        for cells in csv.reader(lines, delimiter=delimiter, skipinitialspace=strip):
+            yield [cell.strip(around) for cell in cells]
 
 
 def uneven_error(name: str, line: int, cells: int, width: int) -> InputError:
@@ -130,6 +133,23 @@ def as_utf8(file: DataFile, encoding: str | None = None) -> DataFile:
             shutil.copyfileobj(source, out, 1 << 20)
         except UnicodeError:
             raise InputError(f"{file.name} is damaged: it begins like {encoding} text but cannot be decoded") from None
+    return replace(file, path=target)
+
+
+def with_one_line_end(file: DataFile, fmt: TableFormat) -> DataFile:
+    """Write a UTF-8 table anew, with the same cells in the same lines, each ended by a line feed."""
+    target = file.scratch / "lines"
+    with (
+        file.path.open(encoding="utf-8-sig", newline="" if fmt.quote else None) as source,
+        target.open("w", encoding="utf-8", newline="") as out,
+    ):
+        if not fmt.quote:
+            shutil.copyfileobj(source, out, 1 << 20)
+            return replace(file, path=target)
+        out.writelines("\n" for _ in islice(source, fmt.skip))
+        for cells in csv.reader(source, delimiter=fmt.delimiter, skipinitialspace=fmt.spaced):
+            quoted = ('"' + cell.replace('"', '""') + '"' if cell else "" for cell in cells)
+            out.write(fmt.delimiter.join(quoted) + "\n")
     return replace(file, path=target)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accams.data.archives import DataFile, literal, open_file
 from accams.data.ids import Index, example
@@ -47,7 +48,7 @@ def read_titles(path: str | Path, index: Index) -> dict[Any, str]:
         header, lines = _parquet(file) if file.format == "parquet" else _text(file)
         lines = [line for line in lines if len(line) == len(header)]
         columns = [list(column) for column in zip(*lines, strict=True)]
-        positions = [index.find(np.array(["" if x is None else x for x in column], str)) for column in columns]
+        positions = [_find(index, ["" if x is None else x for x in column]) for column in columns]
         known = [len(np.unique(found[found >= 0])) for found in positions]
         if not columns or not max(known):
             raise InputError(f"{file.name} does not match the model: no column has ids such as {example(index.ids)}")
@@ -56,7 +57,13 @@ def read_titles(path: str | Path, index: Index) -> dict[Any, str]:
         if names is None:
             raise InputError(f"{file.name} has no text column beside the ids: name the column of titles title")
         named = zip(index.ids[positions[ids]].tolist(), positions[ids].tolist(), columns[names], strict=True)
-        return {x: str(name) for x, position, name in named if position >= 0 and name}
+        return {x: str(name).strip() for x, position, name in named if position >= 0 and name}
+
+
+def _find(index: Index, cells: list[str]) -> NDArray[np.int64]:
+    """Return the position of each id, of the cell as it is or else without blanks around it."""
+    found = index.find(np.array(cells, str))
+    return np.where(found >= 0, found, index.find(np.array([cell.strip() for cell in cells], str)))
 
 
 def _name_column(header: list[str], columns: list[list[Any]], ids: int) -> int | None:
@@ -75,7 +82,7 @@ def _text(file: DataFile) -> tuple[list[str], list[list[str]]]:
     if not is_utf8(file.path):
         file = as_utf8(file, "latin-1")
     fmt = sniff(file, NAMES, needs_value=False)
-    return list(fmt.names), [cells for _, cells in records(file.path, fmt)]
+    return list(fmt.names), [cells for _, cells in records(file.path, fmt, strip=False)]
 
 
 def _parquet(file: DataFile) -> tuple[list[str], list[list[Any]]]:

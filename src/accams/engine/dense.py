@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from accams.engine.base import Engine, State
 from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
@@ -15,7 +14,7 @@ from accams.engine.tables import Table
 from accams.errors import InputError
 from accams.kernels import dense
 from accams.model.stencils import Labels
-from accams.threads import Range
+from accams.threads import SINGLE_BLAS, Range
 
 LEAST = 256  # neighbouring cells per thread: with fewer, cache lines are wasted
 COST_TILE = 128  # rows per matrix product; fixed, so that the result does not depend on the threads
@@ -94,7 +93,7 @@ class DenseState(LocalPasses, State):
                 cost[lo:hi] = w @ V2 - 2.0 * ((w * x) @ V)
 
         tiles = [(lo, min(lo + COST_TILE, len(cost))) for lo in range(0, len(cost), COST_TILE)]
-        with threadpool_limits(1, "blas"):
+        with SINGLE_BLAS:
             self.engine.threads.map(run, tiles)
         return cost
 

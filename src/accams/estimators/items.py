@@ -31,7 +31,7 @@ from accams.model.stencils import StencilSum
 from accams.settings.encoding import plain_parameters
 from accams.settings.fields import settings
 from accams.settings.items import ItemSettings
-from accams.threads import Threads
+from accams.threads import SINGLE_BLAS, Threads
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -142,7 +142,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
         """
         from threadpoolctl import threadpool_limits
 
-        return threadpool_limits(1 if size <= ONE_THREAD else self.n_threads, user_api="blas")
+        return SINGLE_BLAS if size <= ONE_THREAD else threadpool_limits(self.n_threads, user_api="blas")
 
     def _stencils(
         self, gram: Floats, head: Positions, choices: Interactions, item_map: ItemMap, ridge: Ridge, room: int,

@@ -59,7 +59,7 @@ class Step:
     iterations : int
         Number of alternations for this stencil.
     seconds : float
-        Time since the fit began.
+        Time since the fit began; NaN where the history comes from a file, which keeps no times.
     validation_rmse : float or None
         Validation error, with validation data.
     visit : Visit or None
@@ -72,7 +72,7 @@ class Step:
     n_stencils: int
     rmse: float
     iterations: int
-    seconds: float
+    seconds: float = field(compare=False)
     validation_rmse: float | None = None
     visit: Visit | None = field(default=None, compare=False)
 

@@ -65,7 +65,7 @@ class Sweep:
     moved : float
         Fraction of all labels that changed.
     seconds : float
-        Time since the fit began.
+        Time since the fit began; NaN where the history comes from a file, which keeps no times.
     change : float or None
         Change of the running mean, as a fraction of the mean squared error; the run ends below `tol`.
     validation_rmse, validation_rmse_draw : float or None
@@ -81,7 +81,7 @@ class Sweep:
     sigma: float
     occupied: float
     moved: float
-    seconds: float
+    seconds: float = field(compare=False)
     change: float | None = None
     validation_rmse: float | None = None
     validation_rmse_draw: float | None = None

@@ -1,7 +1,8 @@
 """Pack the history of a fit into tensors of a model file."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import fields
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from accams.fit.run import Sweep
 
 INTEGERS = {"sweep", "n_sweeps", "stencil", "n_stencils", "iterations"}
 APART = {"phase", "visit", "visits"}
+TIMES = {"seconds"}  # of files before 0.2.0: without them the same seed gives the same bytes
 NULLABLE = {"n_sweeps", "change", "validation_rmse", "validation_rmse_draw"}
 LARGEST = 1 << 31  # of an integer
 Tensors = dict[str, NDArray[Any]]
@@ -30,11 +32,13 @@ def unpack_history(names: list[str], tensors: Tensors, n_stencils: int) -> list[
     table, visits = tensors["history"], tensors["visits"]
     kind: type[Step] | type[Sweep] = Step if "stencil" in names else Sweep
     right = visits.ndim == (2 if kind is Step else 3) and visits.shape[-1] == len(Visit._fields)
-    if names != _names(kind) or table.shape != (len(visits), len(names)) or not len(table) or not right:
+    right = right and names in (_names(kind), _names(kind, TIMES))
+    if table.shape != (len(visits), len(names)) or not len(table) or not right:
         raise ValueError("the fit history is cut short")
     if np.isinf(table).any() or np.isinf(visits).any():
         raise ValueError("invalid fit history")
-    lines = [{name: _read(name, x) for name, x in zip(names, line, strict=True)} for line in table.tolist()]
+    untimed: dict[str, float | None] = dict.fromkeys(TIMES, nan)
+    lines = [untimed | {name: _read(name, x) for name, x in zip(names, line, strict=True)} for line in table.tolist()]
     if kind is Step:
         steps = [Step(**line, visit=Visit(*x)) for line, x in zip(lines, visits.tolist(), strict=True)]  # type: ignore[arg-type]
         _check_steps(steps, n_stencils)
@@ -55,8 +59,8 @@ def _check_steps(steps: list[Step], n_stencils: int) -> None:
         raise ValueError("the fit history is of another model")
 
 
-def _names(kind: type[Step] | type[Sweep]) -> list[str]:
-    return [field.name for field in fields(kind) if field.name not in APART]
+def _names(kind: type[Step] | type[Sweep], more: Set[str] = frozenset()) -> list[str]:
+    return [field.name for field in fields(kind) if field.name not in (APART | TIMES) - more]
 
 
 def _narrow(x: NDArray[np.float64]) -> NDArray[Any]:

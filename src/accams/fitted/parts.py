@@ -146,6 +146,12 @@ class Parts:
         return max(float(self.sigma or UNKNOWN_NOISE * span), SMALLEST_NOISE * span) or 1.0
 
     @property
+    def train_rmse(self) -> float | None:
+        """Error on the training data, where the fit reported a number."""
+        reported = self.info.training.get("train_rmse_")
+        return reported if isinstance(reported, float) and np.isfinite(reported) else None
+
+    @property
     def codes(self) -> list[Codes]:
         """Stencil sums whose mean is the prediction."""
         return [self.stencils.codes] if self.posterior is None else [draw.codes for draw in self.posterior.draws]
@@ -184,13 +190,14 @@ class Parts:
 
         Columns are compared as candidates of lists, where the model has an item map.
         """
-        if (axis, by) not in self._kept:
+        kept = self._kept  # another thread may replace it
+        if (axis, by) not in kept:
             mapped = self.item_map is not None and axis == 1
             sums, columns = (
                 (self.lists.sums, self.lists.item_map.chosen) if mapped else (self.sums, self.with_data(axis))
             )
-            self._kept[axis, by] = Catalogue.of(likeness(sums, axis, by), columns)
-        return self._kept[axis, by]  # type: ignore[no-any-return]
+            kept[axis, by] = Catalogue.of(likeness(sums, axis, by), columns)
+        return kept[axis, by]  # type: ignore[no-any-return]
 
     def with_data(self, axis: int) -> Positions:
         """Return the rows (columns) that had training data."""
@@ -200,11 +207,12 @@ class Parts:
         """Return the same model with at most so many draws, which answers faster."""
         if self.posterior is None or len(self.posterior) <= n_draws:
             return self
-        if n_draws not in self._kept:
+        kept = self._kept
+        if n_draws not in kept:
             thinned = replace(self, posterior=self.posterior.thin(n_draws))
             thinned._kept["source"] = self, False
-            self._kept[n_draws] = thinned
-        return self._kept[n_draws]  # type: ignore[no-any-return]
+            kept[n_draws] = thinned
+        return kept[n_draws]  # type: ignore[no-any-return]
 
     @cached_property
     def transposed(self) -> Self:

@@ -16,12 +16,14 @@ from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.use.hierarchy import Node, centred_lines, grouped, telling
+from accams.use.text import printable
 
 Floats = NDArray[np.float64]
 Name = Callable[[Any], str]
 SHOWN_STENCILS = 4
 GROUPS = (6, 8)  # most groups of row and column labels in a picture of a stencil
 NAMED = 3  # members of a block
+LONGEST = 200  # characters of a name
 ASKED = 8  # items whose most similar ones are shown
 SIMILAR = 5
 POPULAR = 0.25  # share of the items that are shown as similar ones
@@ -108,17 +110,17 @@ def gather(
     model = getattr(model, "model_", model)
     if not len(model.stencils):
         raise InputError("this model has no stencils: there is nothing to report")
-    called = {x: plain(name) for x, name in (titles or {}).items() if isinstance(name, str) and name}
+    called = {x: printable(name, LONGEST) for x, name in (titles or {}).items() if isinstance(name, str) and name}
 
     def name(x: Any) -> str:
-        return called.get(x, plain(str(x)))
+        return called.get(x) or printable(x, LONGEST)
 
     explainer, posterior, names = model.explainer, model.posterior, model.info.names
     codes, weights, ids = explainer.stencils.codes, explainer.members.weights[1], model.items
     stencils = telling(codes, 1)[:SHOWN_STENCILS].tolist()
     course = model.diagnostics() if model.fit_history else None
     return Facts(
-        kind=model.info.estimator or "StencilSum",
+        kind=printable(model.info.estimator, LONGEST) or "StencilSum",
         blanks=model.zero_weight is not None,
         shape=model.stencils.shape,
         sides=("users", "items") if names is None else (_plural(names[0]), _plural(names[1])),
@@ -126,7 +128,7 @@ def gather(
         n_stencils=len(model.stencils),
         n_draws=None if posterior is None else len(posterior),
         explained_by=None if posterior is None else len(explainer.stencils),
-        train_rmse=model.info.training.get("train_rmse_"),
+        train_rmse=model.train_rmse,
         tree=model.hierarchy(candidates=_worth_naming(weights, ids)),
         pictures=tuple(_picture(codes, s, ids, weights, name) for s in stencils),
         similar=_similar(model, ids, weights, name),
@@ -138,14 +140,10 @@ def gather(
     )
 
 
-def plain(text: str) -> str:
-    """Replace lone surrogates, which no file can hold, by question marks."""
-    return text.encode("utf-8", "replace").decode()
-
-
 def _plural(name: Any) -> str:
     """Return the plural of the name of an id: "users" for "user_id"."""
-    short = str(name).removesuffix("_id").removesuffix("Id") or str(name)
+    name = printable(name, LONGEST)
+    short = name.removesuffix("_id").removesuffix("Id") or name
     return short if short.endswith("s") else f"{short}s"
 
 

@@ -37,8 +37,17 @@ def save_all(facts: Facts, folder: str | Path, formats: tuple[str, ...] = ("png"
         figure = draw(facts)
         for suffix in formats if figure is not None else ():
             written.append(folder / f"{name}.{suffix}")
-            figure.savefig(written[-1], dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+            _save(figure, written[-1])
     return written
+
+
+def _save(figure: Any, path: Path) -> None:
+    """Write a figure without a date, and with the same names inside of it each time."""
+    from matplotlib import rc_context
+
+    dated = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix)
+    with rc_context({"svg.hashsalt": "accams"}):
+        figure.savefig(path, dpi=150, metadata={dated: None} if dated else None)
 
 
 def hierarchy(facts: Facts) -> Any:

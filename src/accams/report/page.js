@@ -27,6 +27,7 @@ function draw() {
   const style = getComputedStyle(root);
   for (const [id, figure] of Object.entries(figures)) {
     const { data, layout } = coloured(narrow.matches ? merged(figure, figure.narrow) : figure, style);
+    document.getElementById(id).style.height = layout.height + "px";
     try {
       Plotly.react(id, data, layout, { displayModeBar: false, responsive: true });
     } catch (error) {

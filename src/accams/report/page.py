@@ -1,8 +1,10 @@
 """The report as one self-contained HTML page: text, tables, figures and the scripts that draw them."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -78,10 +80,10 @@ class Page:
         shown = []
         for name, title, plot, caption in panels:
             self.figures[name] = plot
-            height, label = plot["layout"]["height"], escape(title, quote=True)
+            label = escape(title, quote=True)
             shown.append(
                 f"<figure{' class=wide' if wide else ''}><h3>{escape(title)}</h3>"
-                f'<div class="plot" id="{name}" role="img" aria-label="{label}" style="height:{height}px"></div>'
+                f'<div class="plot" id="{name}" role="img" aria-label="{label}"></div>'
                 f"<figcaption>{escape(caption)}</figcaption></figure>"
             )
         self.parts.append(f'<div class="grid{" three" if most == 3 else ""}">{"".join(shown)}</div>')
@@ -108,15 +110,29 @@ def html(facts: Facts, name: str, library: str) -> str:
     figures = json.dumps(page.figures, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(THEME, library, script)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(name)}: accams report</title><style>{style}</style>"
         f"<script>{THEME}</script></head>\n<body><main>"
         f'<header><h1>{escape(name)}</h1><button id="theme" type="button">light / dark</button></header>'
         "<noscript><p>The figures of this page need JavaScript.</p></noscript>"
         f"<p>{_introduction(facts)}</p><nav>{links}</nav>{_tiles(facts)}{''.join(page.parts)}"
-        f'<p class="soft">Made by accams {__version__} of a model of the class {facts.kind}.</p></main>\n'
+        f'<p class="soft">Made by accams {__version__} of a model of the class {escape(facts.kind)}.</p></main>\n'
         f'<script type="application/json" id="figures">{figures}</script>\n'
         f"<script>{library}</script>\n<script>{script}</script></body></html>\n"
+    )
+
+
+def policy(*scripts: str) -> str:
+    """Return the page's Content-Security-Policy: these scripts run and no other, and nothing is loaded or sent.
+
+    Plotly sets style attributes and adds style sheets of its own, so styles cannot be listed by their hashes; where
+    nothing may be loaded, a style can change looks only. Heat maps are images in data: addresses.
+    """
+    hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 

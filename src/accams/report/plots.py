@@ -104,7 +104,7 @@ def axis(**more: Any) -> Plot:
 
 
 def short(name: str, width: int = WIDEST) -> str:
-    """Return a name for an axis that is safe to show: no markup, and not taken for a colour.
+    """Return a name for an axis that is safe to show: no markup, no formula, and not taken for a colour.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def short(name: str, width: int = WIDEST) -> str:
     ('Star Wars: Episode IV - A…', 'a &lt; b', '&#36;9.99')
     """
     shown = escape(name if len(name) <= width else name[: width - 1].rstrip() + "…", quote=False)
-    return "&#36;" + shown[1:] if shown.startswith("$") else shown
+    return shown.replace("$", "&#36;")
 
 
 def tree_plot(facts: Facts) -> Plot:

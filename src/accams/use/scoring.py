@@ -52,15 +52,16 @@ class Sums:
         """Return the number of columns for each pair of a sum's column labels, numbered over all its stencils."""
         from accams.kernels.encode import cross_weights
 
-        if d not in self._pairs:
+        pairs = self._pairs  # another thread may replace it
+        if d not in pairs:
             codes = self.codes[d]
             first = np.cumsum([0, *codes.widths.tolist()])
             out = np.zeros((first[-1], first[-1]))
             cross_weights(codes.cols[:-1], first, np.ones(len(codes.cols) - 1), out)
             if len(self.codes) > KEPT_PAIRS:
                 return out + out.T
-            self._pairs[d] = out + out.T
-        return self._pairs[d]
+            pairs[d] = out + out.T
+        return pairs[d]
 
     @cached_property
     def _pairs(self) -> dict[int, Floats]:

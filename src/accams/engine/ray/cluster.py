@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -16,22 +17,39 @@ import numpy as np
 
 from accams.engine.ray.shards import Load, MatrixInfo
 from accams.engine.ray.worker import Event, Reply, Worker
-from accams.errors import InputError
+from accams.errors import InputError, warn
 
 log = logging.getLogger("accams.ray")
 SMALL = 1 << 16  # bytes of an array sent with a call; larger ones go through the object store
 TRIES = 5  # workers that may die in a row before one has replied
+TOKENS = (2, 52)  # version of Ray that knows them
 PATIENCE = 20.0  # seconds to wait for a core for a new worker
 
 
 def connect() -> "Cluster":
     """Return the connected cluster, the one named by RAY_ADDRESS, or a new one on this machine alone."""
+    named = os.environ.get("RAY_ADDRESS")
+    if not named and "ray" not in sys.modules:  # Ray reads it when it is imported
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     ray = _library()
     if ray.is_initialized():
         return Cluster(ray, started=False)
-    named = os.environ.get("RAY_ADDRESS")
     _start(ray, **({"address": named} if named else {"address": "local", "include_dashboard": False}))
+    if not named and not _asks_for_token(ray):
+        warn(
+            "the Ray cluster of this fit obeys everyone who can reach this machine: use Ray 2.52 or later and set "
+            "RAY_AUTH_MODE=token"
+        )
     return Cluster(ray, started=True)
+
+
+def _asks_for_token(ray: Any) -> bool:
+    """Return whether a cluster that was started here refuses those who do not have its token.
+
+    Ray listens on all interfaces, whatever the address of its node is.
+    """
+    version = tuple(int(part) for part in ray.__version__.split(".")[:2])
+    return version >= TOKENS and os.environ.get("RAY_AUTH_MODE", "").lower() == "token"
 
 
 def join(address: str) -> None:
