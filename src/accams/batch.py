@@ -1,6 +1,5 @@
 """Recommend to all users, or predict many pairs, into folders of Parquet files: locally or on a Ray cluster."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
@@ -20,6 +19,7 @@ from accams.fitted.loading import load
 from accams.fitted.model import Model
 from accams.model import container
 from accams.model.interactions import Interactions
+from accams.writing import new_folder, replacing
 
 __all__ = ["predict_all", "recommend_all"]
 
@@ -154,21 +154,12 @@ def _run(
         raise InputError(f"engine must be 'cpu' or 'ray', not {engine!r}")
     if output.exists():
         raise InputError(f"{output} exists already: remove it, or name another")
-    folder = output.resolve().with_name(output.name + ".partial")
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be created: {error.strerror}; remove it, or name another") from None
-    try:
-        lines = 0
+    lines = 0
+    with new_folder(output.resolve()) as folder:
         for done, written in enumerate(_answers((model.resolve(), folder, seen), tasks, engine), 1):
             lines += written
             if progress is not None:
                 progress(done, len(tasks))
-        folder.rename(output)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
     return lines
 
 
@@ -194,8 +185,6 @@ def _loaded(path: Path) -> Model:
 def _write(path: Path, columns: dict[str, NDArray[Any]]) -> None:
     import duckdb
 
-    whole = path.with_name(f".{path.name}")
-    with duckdb.connect() as connection:
+    with replacing(path) as whole, duckdb.connect() as connection:
         connection.register("lines", columns)
         connection.table("lines").write_parquet(str(whole))
-    whole.rename(path)

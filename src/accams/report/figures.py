@@ -16,6 +16,7 @@ from accams.report import plots
 from accams.report.facts import Facts, significant
 from accams.report.plots import Panel, Plot
 from accams.use.hierarchy import Node
+from accams.writing import replacing, reported
 
 INK = "#1c2330"
 COLOURS = {"$accent": "#2563c9", "$warm": "#c2571a", "$green": "#2e8b57", "$violet": "#7a4fc9", "$faint": "#9aa3b2"}
@@ -28,16 +29,16 @@ WIDEST = 34  # letters of a name
 def save_all(facts: Facts, folder: str | Path, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
     """Write all figures for which there are facts; return their paths."""
     folder = Path(folder)
-    try:
+    with reported(f"figures into {folder}"):
         folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write figures into {folder}: {error.strerror}") from None
     written = []
     for name, draw in FIGURES.items():
         figure = draw(facts)
         for suffix in formats if figure is not None else ():
             written.append(folder / f"{name}.{suffix}")
-            figure.savefig(written[-1], dpi=150, metadata={"Date": None} if suffix == "svg" else None)
+            how = {"format": suffix, "metadata": {"Date": None} if suffix == "svg" else None}
+            with replacing(written[-1]) as file:
+                figure.savefig(file, dpi=150, **how)
     return written
 
 
