@@ -1,5 +1,6 @@
 """The one decorator for compiled kernels."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -14,11 +15,17 @@ def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     in the user's cache folder when the installation is read-only; with neither, every process compiles anew.
     """
     try:
-        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=True, **options)
+        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=_has_place(), **options)
     except RuntimeError:  # numba found no writable cache folder
         return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
     _guard_cache(compiled)
     return compiled
+
+
+def _has_place() -> bool:
+    """Return whether there may be a cache folder: numba takes an unknown home for a folder that is called ``~``."""
+    known = os.path.isabs(os.path.expanduser("~")) or bool(os.environ.get("NUMBA_CACHE_DIR"))
+    return known or os.access(os.path.dirname(__file__), os.W_OK)
 
 
 def _guard_cache(compiled: Any) -> None:
@@ -35,7 +42,9 @@ def _guard_cache(compiled: Any) -> None:
     def load_overload(types: Any, *args: Any) -> Any:
         try:
             found = load(types, *args)
-        except Exception:  # damaged: unpickling raises anything
+        except Exception:  # damaged, as unpickling tells by any of them: begin anew
+            with suppress(Exception):
+                cache.flush()
             return None
         return found if found is None or tuple(found.signature.args) == tuple(types) else None
 

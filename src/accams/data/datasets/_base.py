@@ -83,7 +83,7 @@ class Source:
         """Return the file in the cache; one that is not there, or differs from the official one, is downloaded."""
         import pooch
 
-        cache = Path(os.environ.get(CACHE_FOLDER) or pooch.os_cache("accams"))
+        cache = _cache_folder()
         target = cache / self.file
         if target.is_file() and self.md5 in (None, pooch.file_hash(str(target), "md5")):
             return target
@@ -114,6 +114,19 @@ class Source:
 
     def _hint(self) -> str:
         return f"Put {self.file} into a folder and set ${DATA_FOLDER} to it, or pass path=."
+
+
+def _cache_folder() -> Path:
+    import pooch
+
+    named = os.environ.get(CACHE_FOLDER)
+    try:
+        cache = Path(named or pooch.os_cache("accams"))
+    except RuntimeError:  # of some versions; others name a folder that is called ~
+        cache = Path("~")
+    if named is None and not cache.is_absolute():
+        raise MissingDataError(f"there is no home folder to keep downloads in: set ${CACHE_FOLDER} to a folder")
+    return cache
 
 
 def choose(table: dict[str, Any], name: str, what: str) -> Any:
