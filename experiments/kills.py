@@ -100,14 +100,14 @@ def first_model(folder: Path) -> None:
 def save(folder: Path) -> None:
     """Save a model over another one, again and again."""
     model = accams.load(folder.parent / "model.accams")
-    for _ in range(100):
+    for _ in range(30):
         model.save(folder / "out")
 
 
 def update(folder: Path) -> None:
     """Load a model, take in new ratings of some users, and save it in its place; those of the same users again."""
     news = [(user, item) for user in range(40) for item in range(0, 80, 7)]
-    for _ in range(20):
+    for _ in range(6):
         accams.load(folder / "out").update(news, [1.0 + item % 5 for _, item in news]).save(folder / "out")
 
 

@@ -176,6 +176,7 @@ def test_a_model_that_cannot_be_saved_is_saved_elsewhere(
     command("info", rescued)
 
 
+@pytest.mark.full  # `test_signals.py` has a quick one
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_standard_output_to_a_full_disk(inputs: Path) -> None:
     with open("/dev/full", "w") as full:

@@ -103,6 +103,23 @@ def test_other_exit_codes(in_this_process: None, monkeypatch: pytest.MonkeyPatch
         main.run()
 
 
+def test_standard_output_that_cannot_be_flushed(
+    in_this_process: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    with (tmp_path / "out").open("w") as out:
+
+        class Full:
+            fileno = out.fileno
+
+            def flush(self) -> None:
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("sys.stdout", Full())
+        assert exit_code_of(lambda: None, monkeypatch) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: cannot write to standard output: No space left on device; free some space")
+
+
 def test_ignored_signals_stay_so(in_this_process: None) -> None:
     """As `nohup` and shells want it for what runs in the background."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
