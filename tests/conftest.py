@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import os
 import secrets
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -52,15 +51,19 @@ def no_local_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Folders that were made for a while, none of which can be made beside a store."""
-    made, original = list[str](), tempfile.mkdtemp
+    from accams.writing import make_scratch
 
-    def refused(*args: Any, **more: Any) -> str:
-        if "dir" in more:
-            raise PermissionError("no")
-        made.append(original(*args, **more))
-        return made[-1]
+    made = list[str]()
 
-    monkeypatch.setattr("accams.data.holdout.tempfile.mkdtemp", refused)
+    def refused(*_: object) -> Path:
+        raise PermissionError("no")
+
+    def elsewhere() -> Path:
+        made.append(str(make_scratch()))
+        return Path(made[-1])
+
+    monkeypatch.setattr("accams.data.holdout.make_folder", refused)
+    monkeypatch.setattr("accams.data.holdout.make_scratch", elsewhere)
     return made
 
 

@@ -54,12 +54,13 @@ BESIDE = {  # floors that these may use; those may be used by all that are named
     "settings": {"errors", "threads"},
     "errors": {"settings", "threads"},
     "threads": {"settings", "errors"},
-    "metrics": {"settings", "errors", "threads", "kernels", "data", "model"},
-    "baselines": {"settings", "errors", "threads", "kernels", "data", "model"},
-    "theory": {"settings", "errors", "threads", "kernels", "data", "model"},
+    "writing": {"errors"},
+    "metrics": {"settings", "errors", "threads", "writing", "kernels", "data", "model"},
+    "baselines": {"settings", "errors", "threads", "writing", "kernels", "data", "model"},
+    "theory": {"settings", "errors", "threads", "writing", "kernels", "data", "model"},
     "__main__": {"cli"},
 }
-FOR_ALL = {"settings", "errors", "threads"}
+FOR_ALL = {"settings", "errors", "threads", "writing"}
 ABOVE = {"metrics": "use", "baselines": "use"}  # the lowest floor that may use them
 Edge = tuple[str, str]
 

@@ -86,7 +86,7 @@ def main() -> None:
         before = travelled()
         sleep(10)
         idle = (travelled() - before) / 10
-        obs = Observations.open(given.store, verify=False)
+        obs = Observations.open(given.store, trust=True)
         marks = list[tuple[float, int]]()
 
         def watch(_: Any) -> None:

@@ -38,7 +38,7 @@ def watch(step):
         peaks.append(max(map(peak, of)))
 
 store, engine, s, sweeps = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-times, peaks, obs = [], [], Observations.open(store, verify=False)
+times, peaks, obs = [], [], Observations.open(store, trust=True)
 schedule = Schedule(n_burn_in=sweeps - 1, thin=1, n_shards=2)
 model = BayesianACCAMS(s, 10, engine=engine, n_threads=2, n_sweeps=sweeps, n_chains=1, noise="sampled",
                        priors=Priors(row_noise=4.0), schedule=schedule, verbose=False, callbacks=[watch])

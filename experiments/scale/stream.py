@@ -25,7 +25,7 @@ store, engine, noise, s, sweeps, limit = *sys.argv[1:4], *map(int, sys.argv[4:6]
 times = []
 def watch(step):
     times.append(step.seconds)
-obs = Observations.open(store, verify=False)
+obs = Observations.open(store, trust=True)
 opened = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 schedule = Schedule(n_burn_in=sweeps - 1, thin=1, n_shards=2,
                     memory_limit=limit * 2.0**30 if engine == "disk" else None)

@@ -1,6 +1,6 @@
 """Recommend to all users, or predict many pairs, into folders of Parquet files: locally or on a Ray cluster."""
 
-import shutil
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
@@ -20,6 +20,7 @@ from accams.fitted.loading import load
 from accams.fitted.model import Model
 from accams.model import container
 from accams.model.interactions import Interactions
+from accams.writing import new_folder, reported
 
 __all__ = ["predict_all", "recommend_all"]
 
@@ -98,8 +99,8 @@ def predict_all(
 class Server:
     """Computes and writes one file after another."""
 
-    def __init__(self, model: Path, folder: Path, seen: Path | None = None) -> None:
-        self._path, self._folder, self._seen = model, folder, seen
+    def __init__(self, model: Path, folder: Path, output: Path, seen: Path | None = None) -> None:
+        self._path, self._folder, self._output, self._seen = model, folder, output, seen
         self._model: Model | None = None
 
     def do(self, task: Task) -> int:
@@ -111,7 +112,8 @@ class Server:
         columns: dict[str, NDArray[Any]] = getattr(self, f"_{task.kind}")(self._model, *task.arguments)
         if not self._folder.is_dir():
             raise InputError(f"{gethostname()} cannot see {self._folder}: name a folder that every machine sees")
-        _write(self._folder / f"part-{task.number:05}.parquet", columns)
+        with reported(self._output):  # by the name that the folder will have
+            _write(self._folder / f"part-{task.number:05}.parquet", columns)
         return len(next(iter(columns.values())))
 
     def _best(self, model: Model, lo: int, hi: int, n: int, include_seen: bool, std: bool) -> dict[str, NDArray[Any]]:
@@ -154,25 +156,18 @@ def _run(
         raise InputError(f"engine must be 'cpu' or 'ray', not {engine!r}")
     if output.exists():
         raise InputError(f"{output} exists already: remove it, or name another")
-    folder = output.resolve().with_name(output.name + ".partial")
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be created: {error.strerror}; remove it, or name another") from None
-    try:
-        lines = 0
-        for done, written in enumerate(_answers((model.resolve(), folder, seen), tasks, engine), 1):
+    lines = 0
+    with new_folder(output.resolve()) as folder:
+        for done, written in enumerate(_answers((model.resolve(), folder, output, seen), tasks, engine), 1):
             lines += written
             if progress is not None:
                 progress(done, len(tasks))
-        folder.rename(output)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        for left in folder.glob(".*"):  # by a worker that was killed
+            left.unlink(missing_ok=True)
     return lines
 
 
-def _answers(server: tuple[Path, Path, Path | None], tasks: list[Task], engine: str) -> Iterator[int]:
+def _answers(server: tuple[Path, Path, Path, Path | None], tasks: list[Task], engine: str) -> Iterator[int]:
     if engine == "cpu":
         yield from map(Server(*server).do, tasks)
         return
@@ -194,7 +189,7 @@ def _loaded(path: Path) -> Model:
 def _write(path: Path, columns: dict[str, NDArray[Any]]) -> None:
     import duckdb
 
-    whole = path.with_name(f".{path.name}")
+    whole = path.with_name(f".{path.name}-{gethostname()}-{os.getpid()}")
     with duckdb.connect() as connection:
         connection.register("lines", columns)
         connection.table("lines").write_parquet(str(whole))

@@ -48,8 +48,16 @@ class ModelFileError(AccamsError, ValueError):
     """A model file or checkpoint that is damaged, of another kind or from a newer version."""
 
 
+class WriteError(InputError, ModelFileError):
+    """A file or folder that cannot be written: the disk is full, or the place is not writable."""
+
+
 class MissingDataError(AccamsError, FileNotFoundError):
     """A missing data set; the message says where to get it and where to put it."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint that could not be written; the fit goes on, and tries again."""
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

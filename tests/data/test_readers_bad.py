@@ -273,7 +273,7 @@ def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
         usual = Path.open
         patch.setattr(Path, "open", lambda path, mode="r", **how: Full() if "w" in mode else usual(path, mode, **how))
-        assert "cannot be unpacked to" in complaint(packed)
+        assert "cannot write what is in ratings.csv.gz to" in complaint(packed)
         assert "No space left on device" in complaint(packed)
     monkeypatch.setattr("accams.data.archives._unpack", refuse)
     assert "permission denied" in complaint(write(tmp_path, lines(",")))

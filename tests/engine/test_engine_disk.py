@@ -131,7 +131,7 @@ def test_a_full_disk(data: Observations, tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(disk.os, "pwrite", full)
-    with pytest.raises(InputError, match=r"residuals cannot be written beside the store \(No space left on device\)"):
+    with pytest.raises(InputError, match="cannot write residuals beside the store: No space left on device; they take"):
         ACCAMS(2, 2, engine="disk", verbose=False).fit(Observations.open(tmp_path / "s"))
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from posteriors import random_sum
 
 import accams
-from accams import __version__
+from accams import __version__, writing
 from accams.errors import InputError, ModelFileError
-from accams.model import container, file
+from accams.model import file
 from accams.model.coding import MOST_LABELS
 from accams.model.stencils import StencilSum
 
@@ -182,7 +182,7 @@ def test_a_crash_leaves_the_old_file(saved, monkeypatch, step, failure):
 def test_a_killed_save_leaves_the_old_file(saved):
     before = saved.read_bytes()
     program = (
-        "import os, signal, sys; from pathlib import Path; from accams.model.container import write_atomically;"
+        "import os, signal, sys; from pathlib import Path; from accams.writing import write_atomically;"
         "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL); write_atomically(Path(sys.argv[1]), b'new')"
     )
     done = subprocess.run([sys.executable, "-c", program, str(saved)], check=False)
@@ -236,5 +236,5 @@ def test_a_name_that_is_relative(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model().save("m")
     assert_same(accams.load("m").stencils, model())
-    container.write_atomically(Path("other"), b"content")
+    writing.write_atomically(Path("other"), b"content")
     assert Path("other").read_bytes() == b"content"

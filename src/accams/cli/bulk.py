@@ -14,7 +14,7 @@ from accams.cli.options import join_cluster, quantile_levels
 from accams.data.readers import read_pairs
 from accams.errors import InputError
 from accams.fitted.loading import load
-from accams.model.container import write_atomically
+from accams.writing import write_atomically
 
 out = Console()
 

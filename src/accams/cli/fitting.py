@@ -1,6 +1,10 @@
 """Run `accams fit`: read, split, fit or resume, save, report."""
 
+import os
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -14,7 +18,7 @@ from accams.cli.tasks import fit_report
 from accams.data.inputs import read_choices
 from accams.data.observations import Observations
 from accams.data.splits import random_split, some_positions
-from accams.errors import InputError, NoValuesError
+from accams.errors import CheckpointWarning, InputError, NoValuesError, WriteError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.items import ItemACCAMS, weighed
@@ -81,27 +85,62 @@ def fit_file(job: Job, estimator: Estimator, lists: ItemACCAMS | None = None) ->
     with ProgressBar(False if job.quiet else "auto", "holding out", observations.nnz if job.test else 0):
         training, held_out = _split(observations, job.test, estimator.random_state)
     began, before = perf_counter(), _written(saved)
-    with warnings.catch_warnings(record=True) as caught:
+    with _told_later() as warned:
         model = _fitted(job, purpose, estimator, lists, training)
     seconds = perf_counter() - began
     if held_out is not None and model.predicts:
         model = replace(model, evaluation=model.evaluate(held_out))
     keep: Any = model.item_map is not None or "auto"
     whole = _with_whole_history(model, observations)
-    whole.save(job.output, history=keep if job.history is None else job.history)
+    _save(whole, job.output, keep if job.history is None else job.history)
     with_lists = None if model.item_map is None else _list_evaluation(model, held_out)
     if not job.quiet:
         out.print(fit_report(whole, held_out, with_lists, seconds, job.output))
         if held_out is not None:
             history = "" if model.item_map is None else " They are in its history: lists leave them out."
             out.print(f"[dim]The saved model has not seen the entries held out; --test 0 fits them all.{history}[/]")
-    warned = [str(each.message) for each in caught]
     for message in warned:
         show_warning(message)
     if saved is not None and any(message.startswith("interrupted") for message in warned):
         written = _written(saved) != before or saved == job.resume
         hint = f"to go on: {job.go_on}" if written else f"{saved} was not written yet: see --checkpoint-every"
         err.print(hint, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _told_later() -> Iterator[list[str]]:
+    """Collect warnings, to be shown below the results; that a checkpoint cannot be written is shown at once."""
+    messages = list[str]()
+
+    def show(message: Warning | str, category: type[Warning], *_: object) -> None:
+        if issubclass(category, CheckpointWarning):
+            show_warning(message)
+        else:
+            messages.append(str(message))
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield messages
+
+
+def _save(model: Model, path: Path, history: Any) -> None:
+    """Save a model; where that fails, save it elsewhere, for a fit may have taken hours."""
+    try:
+        model.save(path, history=history)
+    except WriteError as error:
+        inside = model.interactions is not None if isinstance(history, Path) else history
+        other = _saved_elsewhere(model, f"{path.stem}-{os.getpid()}{path.suffix}", inside)
+        raise WriteError(f"{error}; the model is in {other} for now" if other else str(error)) from None
+
+
+def _saved_elsewhere(model: Model, name: str, history: Any) -> Path | None:
+    """Save a model where there is room: in the current folder, the home folder, or that of temporary files."""
+    for place in (Path.cwd, Path.home, lambda: Path(tempfile.gettempdir())):
+        with suppress(OSError, RuntimeError, WriteError):
+            path = place() / name
+            model.save(path, history=history)
+            return path
+    return None
 
 
 def _read(job: Job) -> tuple[Observations, str]:

@@ -1,5 +1,6 @@
 """The `accams` command."""
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,10 +13,11 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from accams import __version__
-from accams.cli import fit, messages
+from accams.cli import fit, messages, signals
 from accams.cli import options as o
 from accams.cli.options import argument, option
 from accams.errors import AccamsError
+from accams.writing import ADVICE, failed, fault_of
 
 Declared = TypeVar("Declared", bound=Callable[..., None])
 app = typer.Typer(
@@ -309,12 +311,38 @@ def main(
 def run() -> None:
     """Run the command line; errors and warnings of accams are shown as one sentence, in terms of options."""
     warnings.showwarning = messages.show_warning  # type: ignore[assignment]
+    signals.listen()
+    code: Any = 0
     try:
         app()
+    except SystemExit as end:
+        code = end.code
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
     except AccamsError as error:
         messages.show("error", error)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(0)
+        code = 2
+    except Exception as error:
+        if signals.exit_code() is None:  # else it is how a library tells that it was interrupted
+            code = _told(error)
+    code = _flushed(code)
+    sys.exit(code if signals.exit_code() is None else signals.exit_code())
+
+
+def _told(error: Exception) -> int:
+    """Tell that something could not be written, such as a table to a full disk; other errors are raised."""
+    if fault_of(error) not in ADVICE:
+        raise error
+    where = getattr(error, "filename", None) or "to standard output"
+    messages.show("error", failed(where, error))
+    return 2
+
+
+def _flushed(code: Any) -> Any:
+    """Write out what was printed, and return the exit code; Python itself would complain at its end, in riddles."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return code if isinstance(error, BrokenPipeError) else _told(error)
+    return code

@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from accams.cli.settings import PANELS, options
 from accams.errors import InputError
 from accams.settings.kinds import Bytes
+from accams.writing import check as check_writable
 
 DATA, BAYES = "Data", PANELS["bayes"]
 
@@ -207,7 +208,7 @@ def join_cluster(engine: str, address: str | None) -> None:
 
 
 def check_outputs(paths: dict[str, Path | None]) -> None:
-    """Raise InputError for files that cannot be written: in folders that do not exist, or two in one place."""
+    """Raise InputError for files that cannot be written: where one may not write, or two in one place."""
     names: dict[Path, str] = {}
     for name, path in paths.items():
         if path is None:
@@ -217,3 +218,4 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
         first = names.setdefault(path.resolve(), name)
         if first != name:
             raise InputError(f"{path} cannot be both the {first} and the {name}: give one of them another name")
+        check_writable(path)

@@ -3,7 +3,6 @@
 import difflib
 import gzip
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from accams.errors import AccamsError, InputError, MissingDataError
+from accams.writing import reported_scratch, scratch_folder
 
 GZIP, ZIP, PARQUET, NPY = b"\x1f\x8b", b"PK\x03\x04", b"PAR1", b"\x93NUMPY"
 FOREIGN = {
@@ -56,8 +56,7 @@ def open_file(path: Path) -> Iterator[DataFile]:
     """
     outer, member = _find(path)
     name = outer.name if member is None else f"{outer.name}/{member}"
-    with tempfile.TemporaryDirectory(prefix="accams-") as folder:
-        scratch = Path(folder)
+    with scratch_folder() as scratch:
         with clear_errors(name):
             plain, chosen = _unpack(outer, member, name, scratch)
             name = f"{outer.name}/{chosen}" if chosen else name
@@ -156,12 +155,17 @@ def _unpack(path: Path, member: str | None, name: str, scratch: Path) -> tuple[P
 
 
 def _copy(packed: IO[bytes] | gzip.GzipFile, target: Path, name: str) -> None:
-    with target.open("wb") as out:
+    """Unpack to a file; what cannot be written is no fault of the archive."""
+    what = f"what is in {name}"
+    with reported_scratch(what):
+        out = target.open("wb")
+    try:
         while block := packed.read(1 << 20):
-            try:
+            with reported_scratch(what):
                 out.write(block)
-            except OSError as error:
-                raise InputError(f"{name} cannot be unpacked to {target.parent}: {error.strerror}") from None
+    finally:
+        with reported_scratch(what):  # the last bytes are written now
+            out.close()
 
 
 def _member(archive: zipfile.ZipFile, member: str, name: str) -> IO[bytes]:

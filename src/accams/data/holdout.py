@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 import weakref
 from contextlib import suppress
 from itertools import pairwise
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 from accams.data import store
 from accams.data.checks import BY_COL, BY_ROW
 from accams.data.pages import release_pages
-from accams.errors import InputError
+from accams.errors import WriteError
+from accams.writing import make_folder, make_scratch
 
 Positions = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
@@ -31,11 +31,10 @@ class ScratchFolder:
 
     def __init__(self, beside: Path) -> None:
         try:
-            folder = tempfile.mkdtemp(prefix=f".{beside.name.lstrip('.')}-", dir=beside.resolve().parent)
+            self.path = make_folder(beside.resolve().parent, beside.name)
         except OSError:
-            folder = tempfile.mkdtemp(prefix=".accams-")
-        self.path = Path(folder)
-        self.remove = weakref.finalize(self, _remove, folder, os.getpid())
+            self.path = make_scratch()
+        self.remove = weakref.finalize(self, _remove, str(self.path), os.getpid())
         with suppress(OSError):
             self.path.chmod(beside.stat().st_mode & 0o777 | 0o700)
 
@@ -72,15 +71,18 @@ def split(source: Path, held: Positions) -> tuple[Fields, Fields]:
             for name in names:
                 if name in arrays:
                     files[name], selected[name] = _split_array(arrays[name], held_in_order, folder / f"{name}.npy")
-    except OSError as error:
-        raise InputError(
+        attributes = {name: manifest[name] for name in ("shape", "weight_step", "blank_weight")}
+        weights = np.load(folder / "weights.npy", "r") if "weights" in files else None
+        about = store.summarize(np.load(folder / "values.npy", "r"), weights)
+        store.write_manifest(folder, files, about=about, **attributes)
+    except BaseException as error:
+        scratch.remove()  # not only when the traceback is gone
+        if not isinstance(error, OSError):
+            raise
+        raise WriteError(
             f"there is no room in {folder.parent} for a copy of {source} without the held-out data "
             f"({error.strerror}): free some space, or fit without early stopping, test split and calibrated noise"
         ) from None
-    attributes = {name: manifest[name] for name in ("shape", "weight_step", "blank_weight")}
-    weights = np.load(folder / "weights.npy", "r") if "weights" in files else None
-    about = store.summarize(np.load(folder / "values.npy", "r"), weights)
-    store.write_manifest(folder, files, about=about, **attributes)
     rest = store.read(folder, trust=True)
     rest["_cache"]["scratch"] = scratch
     row_starts = _count_below(held, arrays["row_starts"])

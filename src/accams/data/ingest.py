@@ -6,7 +6,7 @@ Intermediate results stay in a folder beside the store until it is complete, so 
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -22,9 +22,12 @@ from accams.data.ids import Index
 from accams.data.weights import to_ticks, weight_step
 from accams.errors import AccamsError, InputError
 from accams.threads import ranges_of
+from accams.writing import failed, reported
 
 MEMORY = 2 << 30  # bytes
 LEAST = 256 << 20
+ROOM = "this takes about 60 bytes per observation on disk: free some space, or increase memory"
+DATABASE = "work.duckdb"
 PER_ENTRY = 256  # bytes per entry of a block in memory, with room to spare
 Progress = Callable[[str, float], None]  # called with the current step and the completed share
 
@@ -47,17 +50,17 @@ def ingest(
     files = [_source(path) for path in sources]
     folder = out.with_name(out.name + ".partial")
     arguments = {"files": files, "names": names, "duplicates": duplicates, "blanks": blanks}
-    with _database(folder, out, memory) as con, _cleared_after_errors(folder, out):
+    with _database(folder, out, memory) as con, reported(out, ROOM):
         _resume_or_clear(con, folder, json.loads(json.dumps(arguments)))
-        builder = _StoreBuilder(con, folder, duplicates, blanks, max(1, memory // PER_ENTRY), progress)
+        guarded = partial(_guarded, con, out)
+        builder = _StoreBuilder(con, guarded, folder, duplicates, blanks, max(1, memory // PER_ENTRY), progress)
         builder.read([Path(file["path"]) for file in files], names)
         builder.sort()
         builder.write()
     build.tell_of_duplicates(duplicates, builder.repeated, builder.entries)
-    for scratch in ("work.duckdb", "work.duckdb.wal", "asked.json"):
-        (folder / scratch).unlink(missing_ok=True)
-    shutil.rmtree(folder / "scratch", ignore_errors=True)
-    folder.rename(out)
+    with reported(out):
+        _remove_scratch(folder)
+        folder.rename(out)
 
 
 def _source(path: Path) -> dict[str, Any]:
@@ -66,6 +69,18 @@ def _source(path: Path) -> dict[str, Any]:
     files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []
     stats = [(str(file), about.st_size, about.st_mtime_ns) for file in files for about in [file.lstat()]]
     return {"path": str(path), "bytes": sum(size for _, size, _ in stats), "state": crc32(repr(stats).encode())}
+
+
+def _remove_scratch(folder: Path) -> None:
+    """Remove all that is not part of the store, also what an earlier run with other limits has left.
+
+    The log goes before its database, and the arguments, by which a next run knows the folder, go last.
+    """
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    last = f"{DATABASE}.wal", DATABASE, "asked.json"
+    others = [path for path in folder.iterdir() if path.suffix != ".npy" and path.name not in (*last, store.MANIFEST)]
+    for path in (*others, *(folder / name for name in last)):
+        path.unlink(missing_ok=True)
 
 
 def _resume_or_clear(con: Any, folder: Path, arguments: dict[str, Any]) -> None:
@@ -79,7 +94,7 @@ def _resume_or_clear(con: Any, folder: Path, arguments: dict[str, Any]) -> None:
         return
     for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall():
         con.execute(f"DROP TABLE {name}")
-    for path in (*folder.glob("*.npy"), *folder.glob("bucket-*.bin")):
+    for path in folder.glob("*.npy"):
         path.unlink()
     new = folder / "asked.new"
     new.write_text(json.dumps(arguments))
@@ -87,44 +102,61 @@ def _resume_or_clear(con: Any, folder: Path, arguments: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _cleared_after_errors(folder: Path, out: Path) -> Iterator[None]:
-    """Remove the folder if the disk is full or the data is invalid."""
-    import duckdb
-
-    try:
-        yield
-    except AccamsError:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    except (OSError, duckdb.IOException, duckdb.OutOfMemoryException) as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
-        raise InputError(
-            f"{out} cannot be written ({reason}): this takes about 60 bytes per observation on disk; "
-            "free some space, or increase memory"
-        ) from None
+def _guarded(con: Any, out: Path) -> Iterator[Any]:
+    """Lend the connection for one table; a full disk is not told as an error of the table."""
+    with reported(out, ROOM):
+        yield con
 
 
 @contextmanager
 def _database(folder: Path, out: Path, memory: int) -> Iterator[Any]:
-    """Open the database of intermediate results, which also locks the folder."""
+    """Open the database of intermediate results, which also locks the folder.
+
+    After an error (the disk is full, or the data is invalid) the folder is removed, unless it is not ours.
+    """
     import duckdb
 
-    if folder.exists() and not (folder / "work.duckdb").is_file() and any(folder.iterdir()):
+    ours = not folder.exists()
+    try:
+        with _opened(folder, out, memory) as con:
+            ours = True
+            yield con
+    except AccamsError:
+        if ours:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except duckdb.Error as error:
+        if ours:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise failed(out, error, ROOM) from None
+
+
+@contextmanager
+def _opened(folder: Path, out: Path, memory: int) -> Iterator[Any]:
+    import duckdb
+
+    if not _may_use(folder):
         raise InputError(f"{folder} already exists: remove it, or choose another path for the store")
     scratch, config = folder / "scratch", {"memory_limit": f"{memory // 2 >> 20}MiB"}
     with ExitStack() as opened:
         try:
-            scratch.mkdir(parents=True, exist_ok=True)
-            con = opened.enter_context(scan.connect(scratch, str(folder / "work.duckdb"), config))
-        except OSError as error:
-            raise InputError(f"{out} cannot be written: {error.strerror}") from None
+            with reported(out):
+                scratch.mkdir(parents=True, exist_ok=True)
+                con = opened.enter_context(scan.connect(scratch, str(folder / DATABASE), config))
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             raise InputError(
                 f"{folder} is in use by another run, or damaged ({reason}): wait for it to end, or remove the folder"
             ) from None
         yield con
+
+
+def _may_use(folder: Path) -> bool:
+    """Return whether a folder is new, or was left by a run that was killed, be it at its first or its last step."""
+    if not folder.exists():
+        return True
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else {"a file"}
+    return found <= {"scratch"} or bool(found & {DATABASE, "asked.json"}) or store.is_store(folder)
 
 
 @contextmanager
@@ -152,9 +184,11 @@ class _StoreBuilder:
     """Steps from tables to a store, each of which is skipped if an earlier run has completed it."""
 
     def __init__(
-        self, con: Any, folder: Path, duplicates: str, blanks: float | None, block: int, progress: Progress
-    ) -> None:
+        self, con: Any, lent: Callable[[], AbstractContextManager[Any]], folder: Path, duplicates: str,
+        blanks: float | None, block: int, progress: Progress,
+    ) -> None:  # fmt: skip
         self.con, self.folder, self.duplicates, self.blanks, self.block = con, folder, duplicates, blanks, block
+        self.lent = lent  # gives the connection to a reader of tables
         self.repeated, self.entries = 0, 0  # entries that repeat a pair, of so many
         self.progress = progress
         con.execute("CREATE TABLE IF NOT EXISTS done (step VARCHAR)")
@@ -176,7 +210,7 @@ class _StoreBuilder:
             else:
                 with _query_progress(self.con, step, self.progress):
                     insert = partial(self._insert_table, number)
-                    readers.each_table(path, names, self.blanks, lambda scratch: nullcontext(self.con), insert)
+                    readers.each_table(path, names, self.blanks, lambda scratch: self.lent(), insert)
             self._mark_done(f"file {number}")
 
     def sort(self) -> None:
@@ -301,18 +335,13 @@ class _StoreBuilder:
         return store.write_ids(self.folder, side, pieces())
 
     def _insert_table(self, number: int, con: Any, table: scan.Table, counts: dict[str, int]) -> None:
-        import duckdb
-
         cells = {"row_id": '"row"', "col_id": '"col"', "value": "1.0"}
         cells |= {role: f'"{role}"' for role in ("value", "weight") if role in table.cells}
         times = None
         if counts.get("times"):
             cells["time"], times = scan.time_sql(table, counts)
-        try:
-            kinds = self._common_types(table.id_types["row"], table.id_types["col"], times)
-            self._insert(number, cells, kinds, "lines")
-        except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
-            raise OSError(28, str(error).splitlines()[0]) from None  # not an error of the table
+        kinds = self._common_types(table.id_types["row"], table.id_types["col"], times)
+        self._insert(number, cells, kinds, "lines")
 
     def _insert_netflix(self, number: int, path: Path, names: dict[str, str | None], step: str) -> None:
         """Insert the ratings of the Netflix Prize, some hundreds of thousands at a time."""

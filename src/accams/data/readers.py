@@ -28,6 +28,7 @@ from accams.data.sniff import (
     with_one_line_end,
 )  # fmt: skip
 from accams.errors import InputError
+from accams.writing import reported_scratch
 
 MOST_EMPTY, PER_BYTE = 1 << 24, 64  # rows and columns of a sparse matrix in a file: so many, or so many for each byte
 MISSING = ("", "na", "n/a", "nan", "null", "none")
@@ -95,7 +96,7 @@ def _table(
     file: DataFile, asked: Names, blanks: float | None, only_pairs: bool = False, steps: ReadSteps | None = None
 ) -> dict[str, Any]:
     """Read the entries of a text or Parquet table, by default into memory."""
-    steps = steps or ReadSteps(scan.connect, scan.survey, scan.fetch)
+    steps = steps or ReadSteps(_connect, scan.survey, scan.fetch)
     return (_text if file.format == "text" else _parquet)(file, asked, blanks, only_pairs, steps)
 
 
@@ -278,6 +279,13 @@ def _records(file: DataFile, fmt: TableFormat) -> Iterator[tuple[int, list[str]]
             yield line, cells
     except csv.Error:
         raise InputError(f"{file.name}: a cell after line {line} is too long; check its quotes") from None
+
+
+@contextmanager
+def _connect(scratch: Path) -> Iterator[Any]:
+    """Connect to a database in memory; that it cannot spill to disk is not told as an error of the table."""
+    with reported_scratch(), scan.connect(scratch) as con:
+        yield con
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 from accams.data.archives import DataFile, head
 from accams.data.columns import recognised
 from accams.errors import InputError
+from accams.writing import reported_scratch
 
 BLANKS = " "
 DELIMITERS = ("::", "\t", ",", ";", "|")
@@ -128,11 +129,15 @@ def as_utf8(file: DataFile, encoding: str | None = None) -> DataFile:
         else:
             return file
     target = file.scratch / "utf8"
-    with file.path.open(encoding=encoding, newline="") as source, target.open("w", encoding="utf-8", newline="") as out:
-        try:
+    try:
+        with (
+            reported_scratch(),
+            file.path.open(encoding=encoding, newline="") as source,
+            target.open("w", encoding="utf-8", newline="") as out,
+        ):
             shutil.copyfileobj(source, out, 1 << 20)
-        except UnicodeError:
-            raise InputError(f"{file.name} is damaged: it begins like {encoding} text but cannot be decoded") from None
+    except UnicodeError:
+        raise InputError(f"{file.name} is damaged: it begins like {encoding} text but cannot be decoded") from None
     return replace(file, path=target)
 
 

@@ -4,7 +4,6 @@ A manifest and plain ``.npy`` files; docs/internals/files.md describes the layou
 """
 
 import json
-import shutil
 import zlib
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -22,6 +21,7 @@ from accams.data.ids import Index, LazyIndex, example
 from accams.data.pages import release_pages
 from accams.errors import InputError, MissingDataError
 from accams.threads import ranges_of
+from accams.writing import new_folder, reported
 
 KIND, FORMAT, MANIFEST = "accams store", 1, "store.json"
 HEADER = 128  # bytes of the .npy header; fixed, so that it can be rewritten once the length is known
@@ -118,9 +118,7 @@ def save(path: Path, fields: dict[str, Any], by_column: tuple[NDArray[Any], NDAr
     by_row = {"values": fields["stored_values"], "weights": fields["stored_weights"]}
     arrays = {"row_starts": starts, "col_starts": by_column[0], "cols": cols, "rows": by_column[1]}
     arrays |= {"times": fields["times"], **by_row}
-    folder = path.with_name(path.name + ".partial")
-    try:
-        folder.mkdir(parents=True)
+    with new_folder(path) as folder, reported(path):
         files = {name: write(folder / f"{name}.npy", array) for name, array in arrays.items() if array is not None}
         for name, array in by_row.items():
             if array is not None:
@@ -130,10 +128,6 @@ def save(path: Path, fields: dict[str, Any], by_column: tuple[NDArray[Any], NDAr
             files |= {} if index.is_positional else write_ids(folder, side, [index.ids])
         attributes = {name: fields[name] for name in ("shape", "weight_step", "blank_weight")}
         write_manifest(folder, files, about=summarize(**by_row), **attributes)
-        folder.rename(path)
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def is_store(path: Path) -> bool:

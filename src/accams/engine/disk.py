@@ -27,8 +27,13 @@ from accams.kernels import sparse
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range, ranges_of
+from accams.writing import reported
 
 Buffer = NDArray[np.uint8]
+RESIDUALS = (
+    "residuals beside the store",
+    "they take 8 bytes per rating and chain: free some space, or use fewer chains",
+)
 
 
 class FileArray:
@@ -36,8 +41,11 @@ class FileArray:
 
     def __init__(self, path: Path, kind: Any, first: int = 0, *, new: bool = False) -> None:
         self.kind, self._first = np.dtype(kind), first
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT if new else os.O_RDONLY)
-        if new:
+        if not new:
+            self._file = os.open(path, os.O_RDONLY)
+            return
+        with reported(*RESIDUALS):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT)
             path.unlink()  # the file vanishes when it is closed, even if this process is killed
 
     def read(self, start: int, into: NDArray[Any]) -> None:
@@ -57,13 +65,8 @@ class FileArray:
             return
         view, place = np.ascontiguousarray(values).data.cast("B"), self._first + start * self.kind.itemsize
         while len(view):
-            try:
+            with reported(*RESIDUALS):
                 done = os.pwrite(self._file, view, place)
-            except OSError as error:
-                raise InputError(
-                    f"residuals cannot be written beside the store ({error.strerror}): they take 8 bytes per rating "
-                    "and chain; free some space, or use fewer chains"
-                ) from None
             view, place = view[done:], place + done
 
     def close(self) -> None:

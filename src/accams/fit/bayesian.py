@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
+from accams.errors import CheckpointWarning, WriteError, warn
 from accams.fit import checkpoint, resuming
 from accams.fit.additive import fit_additive
 from accams.fit.blend import Blend
@@ -21,6 +22,7 @@ from accams.fit.run import N_TRACED, Cells, Run, RunningValidation, RunPlan, Swe
 from accams.fit.running import FIRST_INTERVAL, Keeper, Running
 from accams.model.posterior import Draw, Posterior
 from accams.model.stencils import StencilSum
+from accams.writing import check as check_writable
 
 Floats = NDArray[np.float64]
 Watcher = Callable[[Sweep], bool]
@@ -61,7 +63,7 @@ class BayesianFit:
     asked: tuple[Floats, Floats] | None = None  # mean and variance over draws at the cells asked for
 
 
-@dataclass(frozen=True)
+@dataclass
 class Checkpointing:
     """Checkpoints to write during a fit, and one to resume from."""
 
@@ -69,6 +71,23 @@ class Checkpointing:
     every: int = 50  # sweeps from one checkpoint to the next
     resume: str | Path | None = None  # checkpoint to resume from
     about: dict[str, Any] = field(default_factory=dict)  # parameters, seed and fingerprint of the data, to be stored
+    warned: bool = False  # that one could not be written
+
+    def check(self) -> None:
+        """Raise WriteError for a path that can never be written, before the fit."""
+        if self.path is not None:
+            check_writable(Path(self.path))
+
+    def save(self, state: Run, calibration: Calibration | None) -> None:
+        """Write a checkpoint; where that fails, warn once: a fit is not given up for it, and the disk may get room."""
+        if self.path is None:
+            return
+        try:
+            checkpoint.save(self.path, state, calibration, self.about)
+        except WriteError as error:
+            if not self.warned:
+                warn(f"no checkpoint after sweep {state.sweep}, the fit goes on: {error}", CheckpointWarning)
+            self.warned = True
 
 
 def fit(
@@ -77,6 +96,7 @@ def fit(
 ) -> BayesianFit:  # fmt: skip
     """Calibrate the noise if planned, then run all chains until done, interrupted, or `watch` returns True."""
     began, files = perf_counter(), checkpoints or Checkpointing()
+    files.check()
     end: End
     calibration, warm, end = None, list[Chain](), "done"
     additive = fit_additive(observations) if plan.additive else None  # before chains take memory
@@ -104,8 +124,8 @@ def fit(
 
         def after_sweep(state: Run, sweep: Sweep) -> bool:
             stop = watch is not None and watch(sweep)
-            if files.path is not None and (stop or state.done or state.sweep % files.every == 0):
-                checkpoint.save(files.path, state, calibration, files.about)
+            if stop or state.done or state.sweep % files.every == 0:
+                files.save(state, calibration)
             return stop
 
         if end == "done" and not run(state, after_sweep):

@@ -25,6 +25,7 @@ from accams.model.container import Tensors
 from accams.model.posterior import pack_draws
 from accams.settings.kinds import Integer
 from accams.settings.schema import Mapping, Schema, Text
+from accams.writing import write_atomically
 
 FORMAT = 3
 KIND = "checkpoint"
@@ -66,7 +67,7 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
     }
     if calibration is not None and calibration.held_out is not None:
         tensors["held_out"] = calibration.held_out
-    container.write_atomically(Path(path), container.to_bytes(header, tensors))
+    write_atomically(Path(path), container.to_bytes(header, tensors))
 
 
 def read_header(path: str | Path) -> dict[str, Any]:

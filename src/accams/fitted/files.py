@@ -16,6 +16,7 @@ from accams.model import container, file, idcoding, itemmap
 from accams.model.container import Tensors
 from accams.model.interactions import Interactions
 from accams.model.limits import NUMBERS
+from accams.writing import write_atomically
 
 P = TypeVar("P", bound=Parts)
 FORMAT = 2
@@ -121,7 +122,7 @@ def write_history(path: str | Path, rows: Index, cols: Index, interactions: Inte
     missing = NUMBERS.missing(len(rows) + len(cols), sum(x.nbytes for x in tensors.values()))
     if missing:
         tensors["padding"] = np.zeros(missing, np.uint8)
-    container.write_atomically(Path(path), container.to_bytes(header, tensors))
+    write_atomically(Path(path), container.to_bytes(header, tensors))
 
 
 def load_history(model: P, path: str | Path) -> P:

@@ -16,9 +16,9 @@ from accams.fitted.distilling import chosen_weights, distilled
 from accams.fitted.former import FormerNames
 from accams.fitted.recommending import RecommendingParts
 from accams.fitted.refining import refine, towards
-from accams.model.container import write_atomically
 from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics, diagnostics_of
+from accams.writing import write_atomically
 
 
 class Model(FormerNames, RecommendingParts):

@@ -1,6 +1,8 @@
 """The one decorator for compiled kernels."""
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numba
@@ -13,10 +15,44 @@ def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     in the user's cache folder when the installation is read-only; with neither, every process compiles anew.
     """
     try:
-        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=True, **options)
+        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=_has_place(), **options)
     except RuntimeError:  # numba found no writable cache folder
-        compiled = numba.njit(function, nogil=True, **options)
+        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+    _guard_cache(compiled)
     return compiled
+
+
+def _has_place() -> bool:
+    """Return whether there may be a cache folder: numba takes an unknown home for a folder that is called ``~``."""
+    known = os.path.isabs(os.path.expanduser("~")) or bool(os.environ.get("NUMBA_CACHE_DIR"))
+    return known or os.access(os.path.dirname(__file__), os.W_OK)
+
+
+def _guard_cache(compiled: Any) -> None:
+    """Let a kernel do without its cache on disk where that fails, as on a full disk; numba would raise.
+
+    What is loaded must be of the wanted types: of two processes that begin with an empty cache, one may replace the
+    code that the other's index names.
+    """
+    cache: Any = getattr(compiled, "_cache", None)
+    load, save = getattr(cache, "load_overload", None), getattr(cache, "save_overload", None)
+    if load is None or save is None:
+        return
+
+    def load_overload(types: Any, *args: Any) -> Any:
+        try:
+            found = load(types, *args)
+        except Exception:  # damaged, as unpickling tells by any of them: begin anew
+            with suppress(Exception):
+                cache.flush()
+            return None
+        return found if found is None or tuple(found.signature.args) == tuple(types) else None
+
+    def save_overload(*args: Any) -> None:
+        with suppress(OSError):
+            save(*args)
+
+    cache.load_overload, cache.save_overload = load_overload, save_overload
 
 
 def readonly(x: Any) -> Any:

@@ -5,8 +5,6 @@ mapped one could change or shrink after it has been checked.
 """
 
 import json
-import os
-import tempfile
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -139,25 +137,3 @@ def _read_tensors(data: NDArray[np.uint8], table: dict[str, Any], checksums: dic
 
 def _checksum(tensor: NDArray[Any]) -> int:
     return crc32(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves either the old content or the new one."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise ModelFileError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)  # it can only be read by setting it; mkstemp gave the file to its owner alone
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException as error:
-        Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ModelFileError(f"cannot write {path}: {error.strerror}") from None
-        raise

@@ -14,6 +14,7 @@ from accams.model.coding import Bytes, Ints, decode_labels, unpack_bits
 from accams.model.container import Tensors
 from accams.model.limits import LABELS, NUMBERS, STENCILS, Limit, check_numbers
 from accams.model.stencil import Stencil, SumFields, label_type, times, whole_steps
+from accams.writing import write_atomically
 
 FORMAT = 1  # of a stencil sum alone
 KIND = "model"
@@ -215,7 +216,7 @@ def _packed_bytes(widths: Sequence[int], sizes: Sequence[int]) -> list[int]:
 
 def save(path: str | Path, model: SumFields, coding: str = "auto") -> None:
     """Write a stencil sum to a file of its own, atomically."""
-    container.write_atomically(Path(path), to_bytes(model, coding))
+    write_atomically(Path(path), to_bytes(model, coding))
 
 
 def to_bytes(model: SumFields, coding: str = "auto") -> bytes:

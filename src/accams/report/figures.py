@@ -16,6 +16,7 @@ from accams.report import plots
 from accams.report.facts import Facts, significant
 from accams.report.plots import Panel, Plot
 from accams.use.hierarchy import Node
+from accams.writing import replacing, reported
 
 INK = "#1c2330"
 COLOURS = {"$accent": "#2563c9", "$warm": "#c2571a", "$green": "#2e8b57", "$violet": "#7a4fc9", "$faint": "#9aa3b2"}
@@ -28,26 +29,25 @@ WIDEST = 34  # letters of a name
 def save_all(facts: Facts, folder: str | Path, formats: tuple[str, ...] = ("png", "svg")) -> list[Path]:
     """Write all figures for which there are facts; return their paths."""
     folder = Path(folder)
-    try:
+    with reported(f"figures into {folder}"):
         folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write figures into {folder}: {error.strerror}") from None
     written = []
     for name, draw in FIGURES.items():
         figure = draw(facts)
         for suffix in formats if figure is not None else ():
             written.append(folder / f"{name}.{suffix}")
-            _save(figure, written[-1])
+            with replacing(written[-1]) as file:
+                _save(figure, file, suffix)
     return written
 
 
-def _save(figure: Any, path: Path) -> None:
+def _save(figure: Any, file: Path, suffix: str) -> None:
     """Write a figure without a date, and with the same names inside of it each time."""
     from matplotlib import rc_context
 
-    dated = {".svg": "Date", ".pdf": "CreationDate"}.get(path.suffix)
+    dated = {"svg": "Date", "pdf": "CreationDate"}.get(suffix)
     with rc_context({"svg.hashsalt": "accams"}):
-        figure.savefig(path, dpi=150, metadata={dated: None} if dated else None)
+        figure.savefig(file, dpi=150, format=suffix, metadata={dated: None} if dated else None)
 
 
 def hierarchy(facts: Facts) -> Any:

@@ -14,12 +14,12 @@ import numpy as np
 
 from accams import __version__
 from accams.errors import InputError, renamed
-from accams.model.container import write_atomically
 from accams.model.size import bytes_text
 from accams.report import plots
 from accams.report.facts import Facts, gather
 from accams.report.plots import Panel, Plot
 from accams.use.evaluation import Evaluation
+from accams.writing import write_atomically
 
 SETTLED = 1.05  # R-hat below which chains agree
 MANY_NEW = 0.5  # share of rows or columns that the model does not know

@@ -1,6 +1,7 @@
 """Data sets, and the search for and download of their files."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from accams.data.archives import open_file, open_zip
 from accams.data.observations import Observations
 from accams.errors import InputError, MissingDataError
+from accams.writing import ADVICE, failed, make_folder, reported
 
 DATA_FOLDER = "ACCAMS_DATA"
 CACHE_FOLDER = "ACCAMS_CACHE"
@@ -78,21 +80,53 @@ class Source:
         return self._download()
 
     def _download(self) -> Path:
+        """Return the file in the cache; one that is not there, or differs from the official one, is downloaded."""
         import pooch
 
-        cache = os.environ.get(CACHE_FOLDER) or pooch.os_cache("accams")
+        cache = _cache_folder()
+        target = cache / self.file
+        if target.is_file() and self.md5 in (None, pooch.file_hash(str(target), "md5")):
+            return target
+        with reported(target, f"set ${CACHE_FOLDER} to a folder with room"):
+            cache.mkdir(parents=True, exist_ok=True)
+            folder = make_folder(cache, self.file)
+        try:
+            self._fetch(folder)
+            os.replace(folder / self.file, target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return target
+
+    def _fetch(self, folder: Path) -> None:
+        import pooch
+
         known = None if self.md5 is None else f"md5:{self.md5}"
         with closing(_Bar(self.file)) as bar:
             try:
                 downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16)
-                return Path(pooch.retrieve(self.url, known, fname=self.file, path=cache, downloader=downloader))
+                pooch.retrieve(self.url, known, fname=self.file, path=folder, downloader=downloader)
             except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error.errno in ADVICE:
+                    raise failed(folder.parent / self.file, error) from None
                 raise MissingDataError(
                     f"{self.file} could not be downloaded from {self.url} ({error}). {self._hint()}"
                 ) from error
 
     def _hint(self) -> str:
         return f"Put {self.file} into a folder and set ${DATA_FOLDER} to it, or pass path=."
+
+
+def _cache_folder() -> Path:
+    import pooch
+
+    named = os.environ.get(CACHE_FOLDER)
+    try:
+        cache = Path(named or pooch.os_cache("accams"))
+    except RuntimeError:  # of some versions; others name a folder that is called ~
+        cache = Path("~")
+    if named is None and not cache.is_absolute():
+        raise MissingDataError(f"there is no home folder to keep downloads in: set ${CACHE_FOLDER} to a folder")
+    return cache
 
 
 def choose(table: dict[str, Any], name: str, what: str) -> Any:

@@ -2,10 +2,12 @@
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import islice
 from socket import create_connection
@@ -70,7 +72,8 @@ def _start(ray: Any, **how: Any) -> None:
     problem = "Ray could not be started" if where == "local" else f"there is no Ray cluster at {where}"
     try:
         _knock(where)
-        ray.init(logging_level=logging.ERROR, log_to_driver=False, **how)
+        with _own_end():
+            ray.init(logging_level=logging.ERROR, log_to_driver=False, **how)
     except Exception as error:
         if any("authentication token" in line.lower() for line in format_exception(error)):
             raise InputError(
@@ -78,6 +81,15 @@ def _start(ray: Any, **how: Any) -> None:
                 "~/.ray/auth_token does not hold the token of the cluster"
             ) from None
         raise InputError(f"{problem} ({_line(error)}): start one with ray start --head, or use engine='cpu'") from None
+
+
+@contextmanager
+def _own_end() -> Iterator[None]:
+    """Keep this process's own handling of SIGTERM, in whose place Ray puts another."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if callable(before) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
 
 
 def _knock(address: str) -> None:
