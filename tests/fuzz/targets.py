@@ -97,9 +97,25 @@ def use_container(kind: str, use: Use) -> Use:
 def use_model(path: Path, random: Random) -> None:
     """Load it, ask some of all that can be asked, and see that it says the same after it has been saved again."""
     model = accams.load(path)
+    asked = questions(model, path, 0.05, random)
+    for k in random.permutation(len(asked))[:5]:
+        allowed(asked[k])
+    allowed(lambda: _saved_again(model, _pairs(model), path))
+
+
+def _pairs(model: accams.Model) -> list[Any]:
     users, items = (index.ids[:3].tolist() or ["nobody"] for index in model.indices)
-    pairs = [*zip(users, items, strict=False), ("nobody", "nothing")]
-    asked: list[Callable[[], Any]] = [
+    return [*zip(users, items, strict=False), ("nobody", "nothing")]
+
+
+def questions(
+    model: accams.Model, path: Path, rare: float = 1.0, random: Random | None = None
+) -> list[Callable[[], Any]]:
+    """Everything that can be asked of a model; with `random`, slow things with this probability."""
+    users, items = (index.ids[:3].tolist() or ["nobody"] for index in model.indices)
+    pairs = _pairs(model)
+    slow = random is None or random.random() < rare
+    return [
         lambda: model.predict(pairs, return_std=True, quantiles=[0.1, 0.9]),
         lambda: model.recommend(users[0], 5),
         lambda: model.recommend(users[-1], 5, quantile=0.2),
@@ -120,12 +136,9 @@ def use_model(path: Path, random: Random) -> None:
         lambda: model.transposed.predict([pair[::-1] for pair in pairs]),
         lambda: model.file_size,
         lambda: dict(model.parameters),
-        lambda: model.report(path.parent / "page.html") if random.random() < 0.05 else None,
-        lambda: model.compress(1500, verbose=False) if random.random() < 0.05 else None,
+        lambda: model.report(path.parent / "page.html") if slow else None,
+        lambda: model.compress(1500, verbose=False) if slow else None,
     ]
-    for k in random.permutation(len(asked))[:5]:
-        allowed(asked[k])
-    allowed(lambda: _saved_again(model, pairs, path))
 
 
 def _saved_again(model: accams.Model, pairs: list[Any], path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bombs import BOMBS
 from targets import TARGETS, USES, allowed
 
 HERE = Path(__file__).parent
@@ -33,3 +34,11 @@ def test_files_that_were_at_fault(path: Path, tmp_path: Path) -> None:
         shutil.copyfile(path, copied)
         with np.errstate(all="ignore"):
             allowed(lambda seed=seed: USES[path.name.split("-")[0]](copied, np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("name", ["both", *(pytest.param(x, marks=pytest.mark.full) for x in BOMBS if x != "both")])
+def test_files_that_unfold_to_as_much_as_is_allowed(name: str, tmp_path: Path) -> None:
+    """Loading and every question after it keep within a gigabyte and two minutes of processor time."""
+    command = [sys.executable, HERE / "bombs.py", name, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
