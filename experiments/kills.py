@@ -39,10 +39,10 @@ class Count:
     """What was seen of one kind of work."""
 
     kills: int = 0
-    amid: int = 0  # kills that left something half-written
+    amid: int | None = 0  # kills that left something half-written
     same: int = 0
-    intact: int = 0
-    leftovers: int = 0  # files and folders that the next run has not removed
+    intact: int | None = 0
+    leftovers: int | None = 0  # files and folders that the next run has not removed
 
 
 @dataclass(frozen=True)
@@ -192,17 +192,18 @@ def try_kind(name: str, kills: int, folder: Path, random: np.random.Generator) -
     began = perf_counter()
     kind.work(again)
     seconds = perf_counter() - began
+    amid = intact = leftovers = 0
     for number in range(kills):
         place = folder / f"{name}-{number}"
         place.mkdir()
         kind.before(place)
         kill_one(name, place, float(random.uniform(0.0, seconds)))
-        count.kills += 1
-        count.amid += bool({path.name for path in place.iterdir()} - expected)
-        count.intact += kind.content(place) in (old, right)
+        amid += bool({path.name for path in place.iterdir()} - expected)
+        intact += kind.content(place) in (old, right)
         kind.work(place)
         count.same += kind.content(place) == right
-        count.leftovers += len({path.name for path in place.iterdir()} - expected)
+        leftovers += len({path.name for path in place.iterdir()} - expected)
+    count.kills, count.amid, count.intact, count.leftovers = kills, amid, intact, leftovers
     return count
 
 
@@ -229,8 +230,8 @@ def try_workers(kills: int, folder: Path, random: np.random.Generator) -> Count:
             count.same += is_same * (len(killed) - before)
     finally:
         ray.shutdown()
-    count.kills = count.amid = len(killed)
-    count.intact = len(killed) * (bytes_in(folder / "ray.store") is not None)
+    count.kills = len(killed)
+    count.amid = count.intact = count.leftovers = None  # workers write no files
     return count
 
 
@@ -271,7 +272,8 @@ def main() -> None:
                 count = try_workers(given.kills, folder, random)
             else:
                 count = try_kind(name, given.kills, folder, random)
-        lines.append([name, *(str(x) for x in (count.kills, count.amid, count.same, count.intact, count.leftovers))])
+        seen = (count.kills, count.amid, count.same, count.intact, count.leftovers)
+        lines.append([name, *("" if x is None else str(x) for x in seen)])
         print(lines[-1], flush=True)
     heads = ["killed", "kills", "amid writing", "same result to the bit", "old file intact", "left over"]
     print(table(heads, lines))

@@ -360,6 +360,16 @@ def test_what_is_in_the_way(tmp_path: Path) -> None:
     ingest([tmp_path / "a.csv"], tmp_path / "s", NAMES)
 
 
+def test_the_folder_of_an_ingestion_is_left_alone(tmp_path: Path) -> None:
+    """By others that write a store of the same name."""
+    (tmp_path / "s.partial").mkdir()
+    (tmp_path / "s.partial" / "work.duckdb").write_bytes(b"hours of work")
+    obs = Observations.from_frame(table())
+    obs.to_store(tmp_path / "s")
+    assert (tmp_path / "s.partial" / "work.duckdb").read_bytes() == b"hours of work"
+    assert_same_cells(Observations.open(tmp_path / "s"), obs)
+
+
 def test_a_full_disk_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table itself is valid."""
 

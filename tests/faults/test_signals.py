@@ -16,6 +16,7 @@ from faulty import names, start
 import accams
 from accams.cli import main, signals
 from accams.data.ingest import ingest
+from accams.engine.ray import cluster
 from accams.writing import write_atomically
 
 pytestmark = [
@@ -125,6 +126,13 @@ def test_ignored_signals_stay_so(in_this_process: None) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signals.listen()
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) == signals._interrupt
+
+
+def test_ray_does_not_take_sigterm_over(in_this_process: None) -> None:
+    signals.listen()
+    with cluster._own_end():
+        signal.signal(signal.SIGTERM, lambda *_: None)
     assert signal.getsignal(signal.SIGTERM) == signals._interrupt
 
 

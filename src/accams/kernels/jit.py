@@ -24,8 +24,7 @@ def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 def _has_place() -> bool:
     """Return whether there may be a cache folder: numba takes an unknown home for a folder that is called ``~``."""
-    known = os.path.isabs(os.path.expanduser("~")) or bool(os.environ.get("NUMBA_CACHE_DIR"))
-    return known or os.access(os.path.dirname(__file__), os.W_OK)
+    return os.path.isabs(os.path.expanduser("~")) or bool(os.environ.get("NUMBA_CACHE_DIR"))
 
 
 def _guard_cache(compiled: Any) -> None:
