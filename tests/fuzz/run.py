@@ -29,7 +29,7 @@ from zlib import crc32
 SLOW = 20.0  # seconds of processor time that a case may take, besides kernels that are compiled in it
 HANGING = 300.0  # seconds after which a process is ended
 MEMORY = 768 << 20  # bytes by which the resident memory may grow over what it was before the first case
-HARD = 6 << 30  # bytes of address space beyond that of a started process
+HARD = 64 << 30  # bytes of address space beyond that of a started process: a database reserves much for each core
 TOGETHER = 2000  # cases of one process: all targets get their turn
 OUTCOMES = ("refused", "accepted", "fault")
 
