@@ -36,7 +36,7 @@ def test_files_that_were_at_fault(path: Path, tmp_path: Path) -> None:
             allowed(lambda seed=seed: USES[path.name.split("-")[0]](copied, np.random.default_rng(seed)))
 
 
-@pytest.mark.parametrize("name", ["both", *(pytest.param(x, marks=pytest.mark.full) for x in BOMBS if x != "both")])
+@pytest.mark.parametrize("name", ["ids", *(pytest.param(x, marks=pytest.mark.full) for x in BOMBS if x != "ids")])
 def test_files_that_unfold_to_as_much_as_is_allowed(name: str, tmp_path: Path) -> None:
     """Loading and every question after it keep within a gigabyte and two minutes of processor time."""
     command = [sys.executable, HERE / "bombs.py", name, tmp_path]

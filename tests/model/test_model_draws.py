@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from posteriors import cells, random_draw, random_posterior
 
-from accams.model.posterior import pack_draws as pack
-from accams.model.posterior import unpack_draws as unpack
+from accams.model.draws import pack_draws as pack
+from accams.model.draws import unpack_draws as unpack
 
 SHAPE = (9, 7)
 NONE = np.zeros(0, np.int64), np.zeros(0, np.int64)

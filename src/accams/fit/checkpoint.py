@@ -22,7 +22,7 @@ from accams.fit.run import Run
 from accams.fit.running import Running
 from accams.model import container
 from accams.model.container import Tensors
-from accams.model.posterior import pack_draws
+from accams.model.draws import pack_draws
 from accams.settings.kinds import Integer
 from accams.settings.schema import Mapping, Schema, Text
 from accams.writing import write_atomically

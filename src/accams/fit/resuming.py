@@ -22,7 +22,7 @@ from accams.fit.gibbs import Chain
 from accams.fit.run import N_TRACED, Run, Sweep
 from accams.fit.running import MeanBlock, Running
 from accams.model.container import Tensors, damaged_reason
-from accams.model.posterior import unpack_draws
+from accams.model.draws import unpack_draws
 from accams.settings.kinds import NONE, POSITIVE, Either, Integer, Number, Words
 from accams.settings.schema import FINITE, NAN, ListOf, Mapping, Schema
 

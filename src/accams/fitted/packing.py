@@ -12,8 +12,9 @@ from accams.fitted.parts import FitInfo, Parts
 from accams.model import file, interactions, itemmap, spread
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
+from accams.model.draws import pack_draws, unpack_draws
 from accams.model.idcoding import pack_ids, unpack_ids
-from accams.model.posterior import Effects, Posterior, pack_draws, unpack_draws
+from accams.model.posterior import Effects, Posterior
 from accams.model.stencils import StencilSum
 from accams.settings.encoding import decoded, encoded
 from accams.use.evaluation import Evaluation
