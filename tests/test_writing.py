@@ -174,3 +174,13 @@ def test_other_errors_pass(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError), writing.reported("x"):
         raise BrokenPipeError
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o600, 0o664])
+def test_a_file_that_is_replaced_keeps_its_mode(mode: int, tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == mode

@@ -98,12 +98,14 @@ def replacing(path: Path) -> Iterator[Path]:
         remove_leftovers(target.parent, target.name)
         temporary = _temporary(target.parent, target.name)
         try:
-            _create(temporary, target)
+            mode = _create(temporary, target)
             yield temporary
-            _flush(temporary)
+            _flush(temporary, os.O_RDWR)
+            if mode is not None:
+                os.chmod(temporary, mode)
             os.replace(temporary, target)
             with suppress(OSError):  # so that the new name survives a power failure, where folders can be flushed
-                _flush(target.parent)
+                _flush(target.parent, os.O_RDONLY)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink()
@@ -193,9 +195,9 @@ def remove_leftovers(folder: Path, name: str) -> None:
 
 def _is_left(entry: os.DirEntry[str], host: str, process: str) -> bool:
     """Return whether nobody writes a temporary any more."""
-    if host == _host():
-        return not _is_alive(int(process))
-    try:
+    if host == _host() and not _is_alive(int(process)):
+        return True
+    try:  # it may also be alive as another one with the same number
         age = time.time() - entry.stat(follow_symlinks=False).st_mtime
         return age > (OLD_FOLDER if entry.is_dir(follow_symlinks=False) else OLD_FILE)
     except OSError:
@@ -240,15 +242,14 @@ def _target(path: Path) -> Path:
     return target
 
 
-def _create(temporary: Path, target: Path) -> None:
-    """Create a file with the mode of the one that it will replace; that of a new one is for the umask to decide."""
+def _create(temporary: Path, target: Path) -> int | None:
+    """Create a file, and return the mode of the one that it will replace; that of a new one the umask decides."""
     try:
         mode = stat.S_IMODE(target.stat().st_mode) & 0o777
     except OSError:
         mode = None
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode | 0o200))
-    if mode is not None:
-        os.chmod(temporary, mode | 0o200)
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode | 0o600))
+    return mode
 
 
 def _is_stream(path: Path) -> bool:
@@ -261,8 +262,8 @@ def _is_stream(path: Path) -> bool:
     return not stat.S_ISREG(kind) and not stat.S_ISDIR(kind)
 
 
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _flush(path: Path, how: int) -> None:
+    handle = os.open(path, how)
     try:
         os.fsync(handle)
     finally:

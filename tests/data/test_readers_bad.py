@@ -366,3 +366,18 @@ def test_a_sparse_matrix_with_room_for_more(tmp_path: Path) -> None:
     matrix = sp.csr_array(np.eye(3))
     matrix.indices, matrix.data = np.append(matrix.indices, [0, 9]).astype(np.int32), np.append(matrix.data, [7.0, 8.0])
     assert Observations.from_sparse(matrix).values.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_sparse_files_of_one_dimension_or_with_fractions(tmp_path: Path) -> None:
+    import scipy.sparse as sp
+
+    np.savez(tmp_path / "one.npz", format=b"coo", shape=np.array([10**12]), data=np.ones(1), coords=np.array([[3]]))
+    sp.save_npz(tmp_path / "m.npz", sp.csr_array(np.eye(3)))
+    with np.load(tmp_path / "m.npz") as loaded:
+        arrays = {name: np.array(loaded[name]) for name in loaded.files}
+    np.savez(tmp_path / "m.npz", **{**arrays, "indices": np.array([0.0, 1.5, 2.0])})
+    for name, reason in (("one", ""), ("m", "its indices are not integers")):
+        with pytest.raises(
+            InputError, match=f"{name}.npz is not a matrix that scipy.sparse.save_npz wrote: .*{reason}"
+        ):
+            Observations.from_file(tmp_path / f"{name}.npz")

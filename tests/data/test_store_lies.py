@@ -253,3 +253,28 @@ def test_honest_stores_are_opened(values: list[float], kind: Any, tmp_path: Path
     cells = np.resize(np.array(values, kind), (40, 50)).astype(np.float64) * random.choice([1, -1, 0.5], (40, 50))
     Observations.from_dense(cells).to_store(tmp_path / "s")
     np.testing.assert_allclose(Observations.open(tmp_path / "s").values.reshape(40, 50), cells, rtol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["<M8[s/0]", "<M8[0s]", "(1,i4", "f4,[", "<U3", "|b1", "O", "<m8[s]", "x" * 5000])
+def test_types_of_times(kind: str, tmp_path: Path) -> None:
+    """NumPy divides by zero while it reads the first one, which ends the process."""
+    path = written(tmp_path / "s")
+    lie_in_manifest(path, ("files", "times", "type"), kind)
+    for trust in (True, False):
+        with pytest.raises(InputError, match="its entry 'times' cannot be"):
+            Observations.open(path, trust=trust)
+
+
+@pytest.mark.parametrize("times", [["2020", "2021"], [True, False], np.array([1, 2], "m8[s]")])
+def test_times_that_could_not_be_read_are_not_written(times: Any, tmp_path: Path) -> None:
+    obs = Observations.from_coo([0, 1], [0, 1], [1.0, 2.0], times=np.asarray(times))
+    with pytest.raises(InputError, match="times in a store must be numbers or dates"):
+        obs.to_store(tmp_path / "s")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("times", [[1, 2], [0.5, np.nan], np.array(["2020", "2021"], "M8[D]"), np.array([1, 2], "u1")])
+def test_times_of_usual_types(times: Any, tmp_path: Path) -> None:
+    obs = Observations.from_coo([0, 1], [0, 1], [1.0, 2.0], times=np.asarray(times))
+    obs.to_store(tmp_path / "s")
+    np.testing.assert_array_equal(Observations.open(tmp_path / "s").times, obs.times)

@@ -50,7 +50,7 @@ def test_what_is_written_again_is_resumed(whole, tmp_path):
 INDICES = ["chain0.rows", "chain1.cols", "chain0.shapes", "probes.cells", "held_out"]
 FLOATS = ["chain0.tau2", "chain1.effect_tau2", "probes.sums", "probes.squares", "held_out"]
 INTEGERS = ["chain0.templates", "chain1.weights", "chain0.row_effects", "chain1.col_effects"]
-OTHERS = ["chain0.visits", "trace.sigma", "trace.probes", "visits", "draws.row_noise", "draws.labels"]
+OTHERS = ["history", "chain0.visits", "trace.sigma", "trace.probes", "visits", "draws.row_noise", "draws.labels"]
 
 
 @pytest.mark.parametrize("name", sorted({*INDICES, *FLOATS, *INTEGERS, *OTHERS}))
@@ -94,10 +94,9 @@ def test_integers_that_would_overflow(whole, name, tmp_path):
 
 
 NONSENSE = [None, True, -1, 1e400, "x", [], {}, [[]], {"a": 1}, 10**30, 2.5]
-FIELDS = ["kept", "chains", "running", "sweep", "scale", "interval", "past", "best", "seconds", "history", "about"]
+FIELDS = ["kept", "chains", "running", "sweep", "scale", "interval", "past", "best", "seconds", "about"]
 HARMLESS = {
     ("scale", 2.5), ("seconds", 2.5), ("interval", 10**30), ("scale", 10**30), ("seconds", 10**30), ("past", "[]"),
-    ("scale", True), ("running", "{}"),
 }  # fmt: skip
 
 
@@ -119,8 +118,10 @@ def test_fields_of_the_header(whole, name, tmp_path):
         (("kept", "draws", 0), [0, 0, 10**9]), (("kept", "offsets"), []), (("kept", "offsets"), [float("inf")]),
         (("kept", "stencils"), 10**12), (("running", "probes", "width"), 0),
         (("running", "probes", "centre"), float("nan")), (("running", "probes", "blocks"), [[0, 9]]),
-        (("running", "probes", "blocks", 0), [2, 1]), (("best", 0), float("nan")), (("history", 0, "rmse"), "low"),
-        (("history", 0, "sweep"), None), (("calibration", "sigma2"), -1.0), (("calibration", "levels"), [1.0]),
+        (("running", "probes", "blocks", 0), [2, 1]), (("best", 0), float("nan")), (("best", 1), 99),
+        (("chains", 0, "sweep"), 2**40), (("chains", 0, "sigma2"), 1e300), (("scale",), 10**400),
+        (("calibration", "weight"), 1e300), (("calibration", "error"), 1e300),
+        (("calibration", "sigma2"), -1.0), (("calibration", "levels"), [1.0]),
         (("calibration", "weight"), float("inf")), (("about", "parameters"), [1]), (("about", "seed"), "x"),
         (("about", "data"), 5), (("sweep",), 2), (("sweep",), 10**9),
     ],
@@ -133,3 +134,22 @@ def test_inner_fields(whole, way, lie, tmp_path):
         inner = inner[key]
     inner[way[-1]] = lie
     refused(tmp_path / "run", header, tensors)
+
+
+def test_numbers_of_the_history(whole, tmp_path):
+    header, tensors = whole
+    for column, lie in ((0, 7.0), (0, np.nan), (2, np.inf), (2, -1.0), (3, np.nan), (6, 1e300)):
+        x = tensors["history"].copy()
+        x[1, column] = lie
+        refused(tmp_path / "run", header, {**tensors, "history": x})
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20, 1e29])
+def test_checkpoints_of_any_scale_are_resumed(scale, tmp_path):
+    """Squares of large numbers are larger than any number of a model."""
+    fit = estimator(checkpoint=tmp_path / "run", callbacks=[lambda x: x.phase == "sampling" and x.sweep == 2])
+    fit.fit(MATRIX * scale)
+    resumed = estimator().fit(MATRIX * scale, resume=tmp_path / "run")
+    np.testing.assert_array_equal(resumed.predict([(0, 0)]), estimator().fit(MATRIX * scale).predict([(0, 0)]))
+    resumed.save(tmp_path / "model")
+    np.testing.assert_array_equal(accams.load(tmp_path / "model").predict([(0, 0)]), resumed.predict([(0, 0)]))

@@ -12,6 +12,7 @@ Random = np.random.Generator
 VALUES = [
     None, True, False, 0, -1, 1, 2, 3, 7, 12, 255, 256, 1000, 10**6, 2**31, 2**40, 2**47, 2**63, 10**30, 0.5, -0.0,
     1e-320, 1e308, -1e300, float("nan"), float("inf"), -float("inf"), "", "x", "json", "integers", "positions", "auto",
+    "<M8[s/0]", "(1,i4", "f4,[",
     "x" * 5000, "a\nb", "\u202e\U0001f600", "../../x", [], [1], [[1, 2]], [0] * 300, [[[[[[[[[[]]]]]]]]]], {},
     {"a": 1}, {"tuple": [1]}, {"": None},
 ]  # fmt: skip

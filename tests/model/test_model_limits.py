@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ from damage import changed, little_memory, parts, put, refused, rewritten, seale
 
 import accams
 from accams.data.ids import Index
-from accams.model import container
+from accams.errors import InputError, ModelFileError
+from accams.model import container, packing
+from accams.model.draws import pack_draws
 from accams.model.idcoding import pack_ids, unpack_ids
-from accams.model.limits import LABELS, NUMBERS, STENCILS, Limit
+from accams.model.limits import DRAWS, LABELS, NUMBERS, STENCILS, Limit
+from accams.model.posterior import Draw
 from accams.model.stencils import StencilSum
 
 DATA = np.random.default_rng(0).normal(size=(9, 7)).round(1)
@@ -130,3 +134,24 @@ def test_rows_of_draws(tmp_path, name):
     tensor = parts(tmp_path / "m")[1][f"posterior/draws.{name}"]
     for wrong in (np.zeros_like(tensor), tensor.astype(np.float64), -tensor.astype(np.float32)):
         refused_in_little_memory(rewritten(tmp_path / "m", tensors={f"posterior/draws.{name}": wrong}))
+
+
+def test_what_could_not_be_read_is_not_saved(path):
+    """Nor does it take the place of a file that can be read."""
+    before, model = path.read_bytes(), accams.load(path)
+    for lie in ({"zero_weight": 1e120}, {"sigma": float("nan")}, {"value_range": (0.0, 1e40)}):
+        with pytest.raises(InputError, match="this model cannot be saved: field"):
+            replace(model, **lie).save(path)
+    with pytest.raises(ModelFileError, match=r"header of .* bytes could not be read"):
+        container.to_bytes({"kind": "model", "x": "y" * (1 << 24)}, {})
+    assert path.read_bytes() == before
+
+
+def test_draws_that_take_no_bytes_can_be_read_again():
+    shape = (3_000_000, 3_000_000)
+    made = StencilSum(shape, 0.5)
+    draws = [Draw.of(0, 0, made)] * 100_000
+    header, tensors = pack_draws(draws)
+    assert packing.NUMBERS.missing(sum(shape), sum(x.nbytes for x in tensors.values())) == 0
+    assert DRAWS.missing(len(draws), sum(x.nbytes for x in tensors.values())) == 0
+    assert len(header["draws"]) == len(draws)

@@ -323,10 +323,21 @@ def run() -> None:
         messages.show("error", error)
         code = 2
     except Exception as error:
-        if signals.exit_code() is None:  # else it is how a library tells that it was interrupted
+        if signals.exit_code() is None:
             code = _told(error)
+        elif not _interrupted(error):
+            messages.show("error", f"after the interruption: {type(error).__name__}: {error}")
     code = _flushed(code)
     sys.exit(code if signals.exit_code() is None else signals.exit_code())
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Return whether an interruption led to this error."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "InterruptException":  # of DuckDB
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _told(error: Exception) -> int:

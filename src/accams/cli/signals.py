@@ -1,10 +1,12 @@
 """Signals that end a command: all of them interrupt it as Ctrl-C does, and decide its exit code."""
 
 import signal
+from time import monotonic
 from typing import Any
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
-_caught = list[int]()
+PATIENCE = 1.0  # seconds
+_caught, _when = list[int](), list[float]()
 
 
 def listen() -> None:
@@ -20,5 +22,10 @@ def exit_code() -> int | None:
 
 
 def _interrupt(number: int, _: Any) -> None:
+    """Interrupt; another signal right after the first would only disturb the cleaning up."""
+    now = monotonic()
+    again = bool(_caught) and now - _when[-1] < PATIENCE
     _caught.append(number)
-    raise KeyboardInterrupt
+    _when.append(now)
+    if not again:
+        raise KeyboardInterrupt

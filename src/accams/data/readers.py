@@ -31,6 +31,7 @@ from accams.errors import InputError
 from accams.writing import reported_scratch
 
 MOST_EMPTY, PER_BYTE = 1 << 24, 64  # rows and columns of a sparse matrix in a file: so many, or so many for each byte
+POSITIONS = {"row", "col", "coords", "indices", "indptr", "offsets", "shape", "blocksize"}  # in a sparse matrix
 MISSING = ("", "na", "n/a", "nan", "null", "none")
 
 Names = dict[str, str | None]
@@ -312,7 +313,7 @@ def _matrix(file: DataFile, asked: Names, duplicates: str, blanks: float | None)
     if named:
         raise InputError(f"{file.name} holds a matrix, which has no named columns: do not pass {', '.join(named)}")
     if is_sparse:
-        return build.from_scipy(_sparse(file), blanks, None, None, None)
+        return build.from_scipy(_sparse(file, arrays), blanks, None, None, None)
     (matrix,) = arrays.values()
     if blanks is not None:
         raise InputError(
@@ -362,11 +363,16 @@ def _load(file: DataFile) -> dict[str, NDArray[Any]]:
         raise InputError(f"{file.name} is damaged or truncated: download it again") from None
 
 
-def _sparse(file: DataFile) -> Any:
+def _sparse(file: DataFile, arrays: dict[str, NDArray[Any]]) -> Any:
     from scipy import sparse
 
     try:
+        for name in POSITIONS & arrays.keys():  # scipy would cut off fractions
+            if arrays[name].dtype.kind not in "iu":
+                raise ValueError(f"its {name} are not integers")
         matrix = sparse.load_npz(file.path)
+        if matrix.ndim != 2:
+            raise ValueError(f"it has {matrix.ndim} dimension")
         build.check_sparse(matrix)
     except Exception as error:  # scipy raises various errors for foreign files
         reason = " ".join(str(error).split())[:200]

@@ -145,6 +145,7 @@ def with_one_line_end(file: DataFile, fmt: TableFormat) -> DataFile:
     """Write a UTF-8 table anew, with the same cells in the same lines, each ended by a line feed."""
     target = file.scratch / "lines"
     with (
+        reported_scratch(),
         file.path.open(encoding="utf-8-sig", newline="" if fmt.quote else None) as source,
         target.open("w", encoding="utf-8", newline="") as out,
     ):

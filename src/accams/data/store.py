@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.build import index_type, to_column_order
-from accams.data.checks import BY_COL, BY_ROW, check_content, check_ends, check_part, wrong_in_manifest
+from accams.data.checks import BY_COL, BY_ROW, check_content, check_ends, check_part, is_time, wrong_in_manifest
 from accams.data.ids import Index, LazyIndex, example
 from accams.data.pages import release_pages
 from accams.errors import InputError, MissingDataError
@@ -114,6 +114,8 @@ def save(path: Path, fields: dict[str, Any], by_column: tuple[NDArray[Any], NDAr
     for index in indices.values():
         if index.ids.dtype.kind != "i" and not all(isinstance(x, str) for x in index.ids.tolist()):
             raise InputError(f"ids in a store must be integers or text, not {example(index.ids)}")
+    if fields["times"] is not None and not is_time(fields["times"].dtype.str):
+        raise InputError(f"times in a store must be numbers or dates, not {fields['times'].dtype}")
     starts, cols, n_cols = fields["row_starts"], fields["cols"], fields["shape"][1]
     by_row = {"values": fields["stored_values"], "weights": fields["stored_weights"]}
     arrays = {"row_starts": starts, "col_starts": by_column[0], "cols": cols, "rows": by_column[1]}
@@ -138,8 +140,8 @@ def is_store(path: Path) -> bool:
 def read(path: Path, *, trust: bool = False) -> dict[str, Any]:
     """Return the fields of `Observations` from a store, as memory-mapped arrays.
 
-    Types, lengths and ends are checked. Without `trust`, every byte is read and compared with its checksum, and all
-    entries are scanned, once for the same files.
+    Types, lengths and ends are checked. Without `trust`, all entries are scanned and checksums compared, once for the
+    same files.
     """
     meta = manifest(path)
     arrays = mapped(path, meta)

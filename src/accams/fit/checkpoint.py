@@ -7,7 +7,7 @@ the bit. The file is a container as a model's (`model/container.py`) and written
 
 import json
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,7 +18,7 @@ from accams.data.observations import Observations
 from accams.errors import ModelFileError
 from accams.fit.calibrate import Calibration
 from accams.fit.gibbs import Chain
-from accams.fit.run import Run
+from accams.fit.run import Run, Sweep
 from accams.fit.running import Running
 from accams.model import container
 from accams.model.container import Tensors
@@ -27,9 +27,10 @@ from accams.settings.kinds import Integer
 from accams.settings.schema import Mapping, Schema, Text
 from accams.writing import write_atomically
 
-FORMAT = 3
+FORMAT = 4
 KIND = "checkpoint"
 ABOUT = Schema(data=Text(), parameters=Mapping(), seed=Integer(0))
+HISTORY = tuple(field.name for field in fields(Sweep) if field.name not in ("phase", "visits"))  # None becomes NaN
 PIECE = 1 << 22  # observations hashed at a time
 
 
@@ -47,6 +48,7 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
         tensors[f"trace.{name}"] = np.stack(values)
     if run.history:
         tensors["visits"] = np.array([sweep.visits for sweep in run.history])
+        tensors["history"] = np.array([[getattr(x, name) for name in HISTORY] for x in run.history], np.float64)
     if run.past:
         tensors["past"] = np.stack([mean for _, mean in run.past])
     header = {
@@ -62,7 +64,6 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
         "past": [sweep for sweep, _ in run.past],
         "best": run.best,
         "seconds": perf_counter() - run.began,
-        "history": [{**asdict(sweep), "visits": None} for sweep in run.history],
         "calibration": None if calibration is None else asdict(replace(calibration, held_out=None)),
     }
     if calibration is not None and calibration.held_out is not None:

@@ -5,7 +5,6 @@ numbers are compared with the fit that is to go on.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,36 +15,36 @@ from numpy.typing import NDArray
 from accams.engine.grid import LARGEST_MASS, MAX_ROW_WEIGHT
 from accams.engine.labelling import MOST_CLUSTERS
 from accams.errors import ModelFileError
+from accams.fit.backfit import Visit
 from accams.fit.calibrate import Calibration
-from accams.fit.checkpoint import running_of
+from accams.fit.checkpoint import HISTORY, running_of
 from accams.fit.gibbs import Chain
 from accams.fit.run import N_TRACED, Run, Sweep
 from accams.fit.running import MeanBlock, Running
 from accams.model.container import Tensors, damaged_reason
 from accams.model.draws import unpack_draws
-from accams.settings.kinds import NONE, POSITIVE, Either, Integer, Number, Words
-from accams.settings.schema import FINITE, NAN, ListOf, Mapping, Schema
+from accams.settings.kinds import NONE, Either, Integer, Number, Words
+from accams.settings.schema import FINITE, MOST, NAN, Count, ListOf, Mapping, Schema
 
 TRACES = {"sigma": (), "tau": (), "log_joint": (), "occupied": (), "probes": (N_TRACED,)}
 PARAMETERS = {"probes": "the data", "asked": "predict_at", "validation": "early_stopping"}  # that decide on the cells
-COUNT, SIZE = Integer(0), Number(0.0)
+MOST_WEIGHT = 2.0  # of stencils: more than any plan allows
+COUNT, SIZE = Count(), Number(0.0, MOST)
+NULLABLE = {"n_sweeps", "change", "validation_rmse", "validation_rmse_draw"}
 RUN = Schema(
     kept=Mapping(), chains=ListOf(Mapping()), running=Mapping(), sweep=COUNT, scale=SIZE, interval=Integer(1),
-    past=ListOf(COUNT), best=ListOf(Either(SIZE, Words(float("inf"))), 2), seconds=SIZE, history=ListOf(Mapping()),
+    past=ListOf(COUNT), best=ListOf(Either(SIZE, Words(float("inf"))), 2), seconds=SIZE,
     calibration=Either(NONE, Mapping()),
 )  # fmt: skip
 KEPT = Schema(stencils=COUNT, draws=ListOf(ListOf(COUNT, 3)), offsets=ListOf(FINITE))
-CHAIN = Schema(sigma2=POSITIVE, sweep=COUNT, moved=COUNT)
+VARIANCE = Number(0.0, MOST, open_low=True)
+CHAIN = Schema(sigma2=VARIANCE, sweep=COUNT, moved=Count(62))
 RUNNING = Schema(width=Integer(1), centre=Either(NONE, FINITE), blocks=ListOf(ListOf(COUNT, 2)))
-SWEEP = Schema(
-    phase=Words("sampling", "calibrating"), sweep=COUNT, n_sweeps=Either(NONE, COUNT), rmse=SIZE, sigma=SIZE,
-    occupied=SIZE, moved=SIZE, seconds=SIZE, change=Either(NONE, SIZE, NAN, Words(float("inf"))),
-    validation_rmse=Either(NONE, SIZE), validation_rmse_draw=Either(NONE, SIZE), visits=NONE,
-)  # fmt: skip
-LEVELS = ListOf(ListOf(Either(FINITE, NAN)))
+SQUARE = Either(Number(-MOST, MOST), NAN)
+LEVELS = ListOf(ListOf(SQUARE))
 CALIBRATION = Schema(
-    sigma2=POSITIVE, noise=SIZE, error=SIZE, levels=LEVELS, errors=LEVELS, estimate=Either(FINITE, NAN), spread=SIZE,
-    weight=SIZE, held_out=NONE,
+    sigma2=VARIANCE, noise=SIZE, error=SIZE, levels=LEVELS, errors=LEVELS, estimate=SQUARE, spread=SIZE,
+    weight=Number(0.0, MOST_WEIGHT), held_out=NONE,
 )  # fmt: skip
 
 
@@ -195,21 +194,34 @@ def _restore_history(run: Run, header: dict[str, Any], tensors: Tensors) -> None
         run.past = list(zip(header["past"], means, strict=True))
     run.sweep, run.scale = sweep, float(header["scale"])
     run.best = float(header["best"][0]), int(header["best"][1])
+    if run.best[1] > sweep:
+        raise ValueError("its best sweep is to come")
     run.began = perf_counter() - header["seconds"]
-    run.history = _history(header["history"], tensors, len(run.chains.chains[0].hyper.shapes), sweep)
+    run.history = _history(tensors, len(run.chains.chains[0].hyper.shapes), sweep)
     run.settle(run.history[-1].change if run.history else None)
 
 
-def _history(told: list[dict[str, Any]], tensors: Tensors, n_stencils: int, sweep: int) -> list[Sweep]:
-    if len(told) != sweep:
-        raise ValueError("its history is not of its sweeps")
-    if not told:
+def _history(tensors: Tensors, n_stencils: int, n_sweeps: int) -> list[Sweep]:
+    if not n_sweeps:
         return []
-    visits = _tensor(tensors, "visits", np.float64, [sweep, n_stencils, tensors["visits"].shape[-1]], nan=True)
-    names = [field.name for field in fields(Sweep)]
-    for each in told:
-        SWEEP.check("history", each)
-    return [Sweep(**{**{x: each[x] for x in names}, "visits": x}) for each, x in zip(told, visits, strict=True)]
+    width = len(Visit._fields)
+    visits = _tensor(tensors, "visits", np.float64, [n_sweeps, n_stencils, width], nan=True)
+    table = tensors["history"]
+    known = np.where(np.isinf(table), 0.0, table) if table.dtype == np.float64 else table  # a change may be infinite
+    _tensor({"history": known}, "history", np.float64, [n_sweeps, len(HISTORY)], 0.0, MOST, nan=True)
+    lines = [_sweep(line, x) for line, x in zip(table.tolist(), visits, strict=True)]
+    if [line.sweep for line in lines] != list(range(1, n_sweeps + 1)):
+        raise ValueError("its history is not of its sweeps")
+    return lines
+
+
+def _sweep(line: list[float], visits: NDArray[np.float64]) -> Sweep:
+    told: dict[str, Any] = {name: None if np.isnan(x) else x for name, x in zip(HISTORY, line, strict=True)}
+    for name in ("sweep", "n_sweeps"):
+        told[name] = None if told[name] is None else int(told[name])
+    if any(x is None or np.isinf(x) for name, x in told.items() if name not in NULLABLE):
+        raise ValueError("its history lacks something")
+    return Sweep("sampling", **told, visits=visits)
 
 
 def _calibration(

@@ -36,6 +36,10 @@ def to_bytes(
     packed = packing.pack(model, coding, templates, {name for name, keep in kept.items() if not keep})
     parts = {name: _marked(name, fields) for name, (fields, _) in packed.items()}
     tensors = {f"{part}/{name}": x for part, (_, own) in packed.items() for name, x in own.items()}
+    try:
+        _check_parts(parts)  # what could not be read must not take the place of a file that can
+    except ValueError as error:
+        raise InputError(f"this model cannot be saved: {error}") from None
     return container.to_bytes({"kind": file.KIND, "format": FORMAT, "shape": model.shape, "parts": parts}, tensors)
 
 
@@ -77,15 +81,20 @@ def read(path: str | Path) -> Parts:
     try:
         parts, of = from_format_1(header, tensors) if header["format"] == 1 else _by_part(header["parts"], tensors)
         known = {name: fields for name, fields in parts.items() if _is_known(path, name, fields)}
-        for name, fields in known.items():
-            SCHEMAS[name].check(name, fields)
-        if known.get("item_map", {}).get("sum") is not None:
-            SCHEMAS["stencils"].check("item_map", known["item_map"]["sum"])
+        _check_parts(known)
         return packing.unpack(known, of, file.checked_shape(header["shape"], tensors))
     except ModelFileError:
         raise
     except DAMAGE as error:
         raise container.damaged(path, file.KIND, error) from None
+
+
+def _check_parts(parts: dict[str, dict[str, Any]]) -> None:
+    """Raise ValueError unless all fields are what their schemas say."""
+    for name, fields in parts.items():
+        SCHEMAS[name].check(name, fields)
+    if parts.get("item_map", {}).get("sum") is not None:
+        SCHEMAS["stencils"].check("item_map", parts["item_map"]["sum"])
 
 
 def _by_part(

@@ -60,10 +60,11 @@ def scan_order(lo, hi, axis, starts, partners, values, special, weights, size, o
 
 def _sums(lo, hi, values, weights, sums):
     """Add range and sums of the values (and weights) of entries [lo, hi) to `sums`."""
-    low, high, total, weight, product = np.inf, -np.inf, 0.0, 0.0, 0.0
+    low = high = np.float64(values[lo])
+    total, weight, product = 0.0, 0.0, 0.0
     for p in range(lo, hi):
         x = np.float64(values[p])
-        low, high = min(low, x), max(high, x)
+        low, high = x if x < low else low, x if x > high else high
         total += x
         if weights is not None:
             weight += weights[p]
@@ -74,7 +75,7 @@ def _sums(lo, hi, values, weights, sums):
     sums[WEIGHTED_SUM] += product
 
 
-sums_of = kernel(_sums, fastmath={"reassoc", "nsz", "nnan", "ninf"})  # to be compared up to rounding only
+sums_of = kernel(_sums, fastmath={"reassoc", "nsz"})  # to be compared up to rounding only
 
 
 def _sums_of_halves(lo, hi, bits, weights, sums):
@@ -95,4 +96,4 @@ def _sums_of_halves(lo, hi, bits, weights, sums):
     sums[WEIGHTED_SUM] += product
 
 
-sums_of_halves = kernel(_sums_of_halves, fastmath={"reassoc", "nsz", "nnan", "ninf"})
+sums_of_halves = kernel(_sums_of_halves, fastmath={"reassoc", "nsz"})

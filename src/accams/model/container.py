@@ -46,6 +46,8 @@ def to_bytes(header: dict[str, Any], tensors: Tensors) -> bytes:
         begin += x.nbytes
     head = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     head += b" " * (-len(head) % 8)  # so that the tensors begin at a multiple of eight bytes
+    if len(head) > LONGEST_HEADER:
+        raise ModelFileError(f"a file with a header of {len(head):,} bytes could not be read: use shorter names")
     head = len(head).to_bytes(8, "little") + head
     # The first match is ours: within JSON strings quotes are escaped, and no tensor stands before the metadata.
     sealed = head.replace(BLANK, BLANK[:12] + b'%08x"' % crc32(head), 1)
@@ -103,7 +105,7 @@ def _read_header(data: memoryview) -> tuple[dict[str, Any], dict[str, Any], int]
     """Return our header, the table of tensors, and where the tensors begin."""
     length = int.from_bytes(data[:8], "little")
     if length > min(len(data) - 8, LONGEST_HEADER):
-        raise ValueError("the file is truncated")
+        raise ValueError("the file is truncated, or its header is too long")
     begin = 8 + length
     text = bytes(data[8:begin])
     digits = text.find(BLANK[:12]) + 12

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from accams.model import packing
 from accams.model.container import Tensors
-from accams.model.limits import STENCILS, check_numbers
+from accams.model.limits import DRAWS, check_numbers
 from accams.model.packing import EFFECTS
 from accams.model.posterior import Draw
 from accams.model.stencils import StencilSum
@@ -36,9 +36,9 @@ def pack_draws(
         if arrays and all(x is not None for x in arrays):
             shared = name in EFFECTS and all(np.array_equal(x, arrays[0]) for x in arrays[1:])
             tensors[name] = np.concatenate([x.ravel() for x in (arrays[:1] if shared else arrays)])
-    missing = STENCILS.missing(len(draws), sum(x.nbytes for x in tensors.values()))
+    missing = DRAWS.missing(len(draws), sum(x.nbytes for x in tensors.values()))
     if missing:
-        tensors["padding"] = np.zeros(missing, np.uint8)
+        tensors["padding"] = np.zeros(missing + len(tensors.get("padding", ())), np.uint8)
     return header, {f"draws.{name}": x for name, x in tensors.items()}
 
 
@@ -58,7 +58,7 @@ def unpack_draws(header: dict[str, Any], tensors: Tensors, shape: tuple[int, int
     if not header["draws"]:
         return []
     tensors = {name.removeprefix("draws."): x for name, x in tensors.items() if name.startswith("draws.")}
-    STENCILS.check(len(header["draws"]), sum(x.nbytes for x in tensors.values()))  # a draw costs as much as a stencil
+    DRAWS.check(len(header["draws"]), sum(x.nbytes for x in tensors.values()))
     stencils = packing.unpack(header, tensors, shape)
     left = {name: tensors[name] for name in (*EFFECTS, *OTHERS) if name in tensors}
     if any(x.ndim != 1 for x in left.values()):

@@ -39,6 +39,7 @@ def check_numbers(x: NDArray[Any] | None) -> None:
 NUMBERS = Limit("numbers", 1 << 22, 64)  # integers, rows and columns, characters of ids
 LABELS = Limit("labels", 1 << 24, 1000)
 STENCILS = Limit("stencils", 1 << 12, 1)
+DRAWS = Limit("draws", 1 << 12, 1)  # each costs as much as a stencil
 
 
 def _shown(size: int) -> str:

@@ -6,8 +6,19 @@ from accams.settings.kinds import Kind, Number
 
 LARGEST = 1e32  # of the numbers of a model: data may go up to 1e30, and squares must not overflow
 FINITE = Number(-LARGEST, LARGEST)
-SCALE = Number(0.0, 1e100)  # its square is finite
+MOST = 1e100  # of squares of those: their own squares are finite
+SCALE = Number(0.0, MOST)
 TEXT = 10_000  # characters at most of a piece of text in a header
+
+
+class Count(Kind):
+    """A number of things that can be counted, of less than 2 to the power of `bits`."""
+
+    def __init__(self, bits: int = 31) -> None:
+        self.bits, self.text = bits, f"an integer from 0 to {(1 << bits) - 1}"
+
+    def allows(self, value: Any) -> bool:
+        return type(value) is int and 0 <= value < 1 << self.bits
 
 
 class NotANumber(Kind):

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -33,6 +34,8 @@ def connect() -> "Cluster":
     named = os.environ.get("RAY_ADDRESS")
     if not named and "ray" not in sys.modules:  # Ray reads it when it is imported
         os.environ.setdefault("RAY_AUTH_MODE", "token")
+        if os.environ["RAY_AUTH_MODE"] == "token" and not _has_token():
+            os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # Ray would write one to the home, if there is any
     ray = _library()
     if ray.is_initialized():
         return Cluster(ray, started=False)
@@ -43,6 +46,13 @@ def connect() -> "Cluster":
             "RAY_AUTH_MODE=token"
         )
     return Cluster(ray, started=True)
+
+
+def _has_token() -> bool:
+    """Return whether Ray finds a token by itself."""
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        return True
+    return os.path.isfile(os.path.expanduser("~/.ray/auth_token"))
 
 
 def _asks_for_token(ray: Any) -> bool:
@@ -87,9 +97,11 @@ def _start(ray: Any, **how: Any) -> None:
 def _own_end() -> Iterator[None]:
     """Keep this process's own handling of SIGTERM, in whose place Ray puts another."""
     before = signal.getsignal(signal.SIGTERM)
-    yield
-    if callable(before) and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, before)
+    try:
+        yield
+    finally:
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _knock(address: str) -> None:
