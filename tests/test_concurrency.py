@@ -74,6 +74,7 @@ def asked(request: pytest.FixtureRequest) -> tuple[Model, str]:
     return model, answers(fresh(request.param))
 
 
+@pytest.mark.some(1)
 def test_sixteen_threads_ask_one_model(asked: tuple[Model, str]) -> None:
     model, expected = asked
     start = Barrier(16)
@@ -109,6 +110,7 @@ def test_two_threads_build_what_a_model_keeps() -> None:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "dense"])
+@pytest.mark.some(1)
 def test_four_threads_fit_at_once(kind: str) -> None:
     expected = digest(fitted(kind))
     with ThreadPoolExecutor(4) as pool:
@@ -117,6 +119,7 @@ def test_four_threads_fit_at_once(kind: str) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.some(1)
 def test_forked_processes_ask_and_fit(asked: tuple[Model, str]) -> None:
     """After the parent has used its threads."""
     model, expected = asked
@@ -130,6 +133,7 @@ def fit_and_digest(kind: str) -> str:
     return digest(fitted(kind))
 
 
+@pytest.mark.some(1)
 def test_cloudpickle(asked: tuple[Model, str]) -> None:
     """With all that the model keeps, and inside of a function."""
     cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")

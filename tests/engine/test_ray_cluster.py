@@ -66,8 +66,8 @@ def workers() -> list[int]:
     return found
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("n_shards", [1, 2, 4])
+@pytest.mark.some(1)
+@pytest.mark.parametrize("n_shards", [2, 1, 4])
 def test_the_same_model(n_shards: int, data: Observations, right: Any) -> None:
     model = BayesianACCAMS(3, 3, engine="ray", n_shards=n_shards, **SETTINGS).fit(data)
     assert np.array_equal(model.predict(PAIRS), right)
@@ -81,6 +81,7 @@ def test_from_memory() -> None:
     assert np.array_equal(ACCAMS(2, 3, engine="ray", n_shards=2, verbose=False).fit(obs).predict(PAIRS), right)
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed(data: Observations, right: Any, caplog: pytest.LogCaptureFixture) -> None:
     """In the middle of a sweep, and again in a later one."""
     killed = []

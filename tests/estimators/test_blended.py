@@ -102,6 +102,7 @@ def test_quantiles_rank_by_all_of_the_spread(fitted: tuple[float, BayesianACCAMS
     assert found == [items[p] for p in order]
 
 
+@pytest.mark.some(1)
 def test_folding_in(fitted: tuple[float, BayesianACCAMS]) -> None:
     """More values, less spread; without stencils, the effect is the mean residual, shrunken."""
     weight, model = fitted

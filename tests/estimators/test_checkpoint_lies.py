@@ -54,6 +54,7 @@ OTHERS = ["history", "chain0.visits", "trace.sigma", "trace.probes", "visits", "
 
 
 @pytest.mark.parametrize("name", sorted({*INDICES, *FLOATS, *INTEGERS, *OTHERS}))
+@pytest.mark.some(5)
 def test_types_and_lengths(whole, name, tmp_path):
     header, tensors = whole
     x = tensors[name]
@@ -145,6 +146,7 @@ def test_numbers_of_the_history(whole, tmp_path):
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e20, 1e29])
+@pytest.mark.some(1)
 def test_checkpoints_of_any_scale_are_resumed(scale, tmp_path):
     """Squares of large numbers are larger than any number of a model."""
     fit = estimator(checkpoint=tmp_path / "run", callbacks=[lambda x: x.phase == "sampling" and x.sweep == 2])

@@ -28,8 +28,8 @@ def rmse(model: StencilSum, matrix: np.ndarray) -> float:
     return float(np.sqrt(np.mean((model.dense() - matrix) ** 2)))
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize("shape", [(120, 90), (40, 400)])
+@pytest.mark.full
 def test_more_bytes_are_closer(shape):
     matrix = matrix_of(shape)
     errors, sizes = [], []

@@ -33,6 +33,7 @@ def test_movielens_1m_titles_are_latin_1(load):
     assert any("\u00e9" in title for title in titles.values())
 
 
+@pytest.mark.full
 def test_faces(load):
     data = load("cmu-faces.tar.gz", datasets.faces)
     obs = data.observations

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.ids import Index
+from accams.errors import InputError
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 FLOAT_TYPES = ("FLOAT", "DOUBLE", "DECIMAL")
@@ -97,7 +98,13 @@ def _counts(con: Any, table: Table) -> dict[str, str]:
 def first_faults(con: Any, table: Table, roles: Sequence[str]) -> list[tuple[str, int, str | None]]:
     """Return role, line number and cell of the first invalid line of each role."""
     query = 'SELECT entry, CAST("{}" AS VARCHAR) FROM lines WHERE {} LIMIT 1'
-    return [(role, *con.execute(query.format(role, table.faults()[role])).fetchone()) for role in roles]
+    found = list[tuple[str, int, str | None]]()
+    for role in roles:
+        line = con.execute(query.format(role, table.faults()[role])).fetchone()
+        if line is None:  # there is one when they are counted: statistics in a damaged Parquet file deny it
+            raise InputError("it is damaged: download it again")
+        found.append((role, *line))
+    return found
 
 
 def fetch(con: Any, table: Table, counts: Mapping[str, int]) -> dict[str, Any]:
