@@ -347,6 +347,7 @@ def test_an_interrupt_before_the_first_checkpoint(noisy: Path, tmp_path: Path, m
     assert "to go on" not in done.stderr
 
 
+@pytest.mark.full
 def test_ctrl_c_saves_the_model(noisy: Path, tmp_path: Path) -> None:
     path, run = tmp_path / "m.accams", tmp_path / "run.ckpt"
     args = [*FAST, "--sweeps", "1000000", "--checkpoint", run, "--checkpoint-every", "1"]

@@ -50,6 +50,7 @@ def right() -> str:
 @pytest.mark.parametrize(
     "home", ["/dev/null", pytest.param("/nowhere", marks=pytest.mark.full), pytest.param(None, marks=pytest.mark.full)]
 )
+@pytest.mark.some(1)
 def test_a_home_that_cannot_be_used(home: str | None, right: str) -> None:
     done = run(home)
     assert (done.stdout.strip(), done.stderr) == (right, "")

@@ -181,6 +181,7 @@ def test_threads_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [1200, 3000])
+@pytest.mark.some(1)
 def test_a_map_in_few_bytes(max_bytes: int) -> None:
     """It fits, and keeps most of what the regression explains; more bytes, more of it."""
     X = choices(600, 150, seed=6)
