@@ -42,7 +42,7 @@ def test_without_names_all_studies_are_meant() -> None:
     assert _asked(None) == _asked([]) == _asked(["all"]) == STUDIES
 
 
-@pytest.mark.full
+@pytest.mark.some(1)
 @pytest.mark.parametrize("names", [("similar", "graph"), ("graph", "face-images")])
 def test_without_data_each_study_says_so_and_the_rest_goes_on(
     names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

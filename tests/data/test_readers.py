@@ -59,7 +59,6 @@ def test_the_format_is_told_by_the_content(tmp_path: Path) -> None:
         assert read(tmp_path, content, "ratings").nnz == 4
 
 
-@pytest.mark.full
 def test_a_large_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     n = 200_000

@@ -97,7 +97,6 @@ def test_a_driver_that_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(squared_errors(states))) == 1
 
 
-@pytest.mark.full
 def test_other_work_in_between() -> None:
     """Every other method first runs the visits planned before."""
     states, cells = pair(), np.arange(7)

@@ -54,7 +54,6 @@ OTHERS = ["history", "chain0.visits", "trace.sigma", "trace.probes", "visits", "
 
 
 @pytest.mark.parametrize("name", sorted({*INDICES, *FLOATS, *INTEGERS, *OTHERS}))
-@pytest.mark.some(5)
 def test_types_and_lengths(whole, name, tmp_path):
     header, tensors = whole
     x = tensors[name]

@@ -126,7 +126,6 @@ def test_stencils_that_were_never_fitted_are_not_there() -> None:
     assert model.diagnostics().gain.shape == (1, 2)
 
 
-@pytest.mark.full
 def test_mixing_is_what_arviz_says() -> None:
     import arviz
 

@@ -135,7 +135,6 @@ def test_a_model_with_ids():
         model.refine([["u1", "u3"]], [1.0])
 
 
-@pytest.mark.full
 def test_a_posterior_is_compressed_first():
     pairs, y = named(NOISY.observations)
     model = make(n_stencils=4, n_clusters=5, n_sweeps=12).fit(pairs, y)

@@ -29,7 +29,7 @@ def rmse(model: StencilSum, matrix: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("shape", [(120, 90), (40, 400)])
-@pytest.mark.full
+@pytest.mark.some(1)
 def test_more_bytes_are_closer(shape):
     matrix = matrix_of(shape)
     errors, sizes = [], []

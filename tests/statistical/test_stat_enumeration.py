@@ -126,7 +126,6 @@ class Undivided(Hyperparameters):
 
 
 @pytest.mark.parametrize("pair", [BLOCKED, full(COLLAPSED)])
-@pytest.mark.full
 def test_it_has_teeth(pair):
     """A wrong label prior and swapped tau^2 are detected."""
     one, two = Problem("complete", "dense"), Problem("complete weighted", "cpu", True, (4, 3))
