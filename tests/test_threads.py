@@ -39,18 +39,26 @@ def test_ranges_cover_all_rows_once(rows, each):
             assert [x for lo, hi in ranges for x in range(lo, hi)] == list(range(rows))
 
 
+def forked(threads):
+    child = multiprocessing.get_context("fork").Process(target=squares, args=(threads,))
+    child.start()
+    return child
+
+
+def ends_well(child):
+    child.join(30)
+    ended = child.exitcode
+    child.kill()
+    return ended == 0
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_starts_its_own_threads():
     """As a server does that loads a model, predicts once, and then forks its workers."""
     threads = Threads(2)
     squares(threads)
-    child = multiprocessing.get_context("fork").Process(target=squares, args=(threads,))
-    child.start()
-    child.join(30)
-    ended = child.exitcode
-    child.kill()
-    assert ended == 0
+    assert ends_well(forked(threads))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
@@ -59,12 +67,8 @@ def test_a_process_forked_while_threads_start():
     """The lock that another thread holds at that moment is never opened in the forked process."""
     threads = Threads(2)
     with threads._lock:
-        child = multiprocessing.get_context("fork").Process(target=squares, args=(threads,))
-        child.start()
-    child.join(30)
-    ended = child.exitcode
-    child.kill()
-    assert ended == 0
+        child = forked(threads)
+    assert ends_well(child)
 
 
 def blas_threads():

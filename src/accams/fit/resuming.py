@@ -26,7 +26,7 @@ from accams.model.draws import unpack_draws
 from accams.settings.kinds import NONE, Either, Integer, Number, Words
 from accams.settings.schema import FINITE, MOST, NAN, Count, ListOf, Mapping, Schema
 
-TRACES = {"sigma": (), "tau": (), "log_joint": (), "occupied": (), "probes": (N_TRACED,)}
+TRACES = "sigma", "tau", "log_joint", "occupied", "probes"
 PARAMETERS = {"probes": "the data", "asked": "predict_at", "validation": "early_stopping"}  # that decide on the cells
 MOST_WEIGHT = 2.0  # of stencils: more than any plan allows
 COUNT, SIZE = Count(), Number(0.0, MOST)
@@ -182,10 +182,10 @@ def _restore_draws(run: Run, header: dict[str, Any], tensors: Tensors) -> None:
 def _restore_history(run: Run, header: dict[str, Any], tensors: Tensors) -> None:
     sweep, n = header["sweep"], len(run.chains)
     if sweep:
-        inner = {**TRACES, "probes": (min(N_TRACED, len(run.probes.rows)),)}
+        traced = {"probes": [min(N_TRACED, len(run.probes.rows))]}
         run.traces = {
-            name: list(_tensor(tensors, f"trace.{name}", np.float64, [sweep, n, *shape], nan=True))
-            for name, shape in inner.items()
+            name: list(_tensor(tensors, f"trace.{name}", np.float64, [sweep, n, *traced.get(name, [])], nan=True))
+            for name in TRACES
         }
     if any(at > sweep for at in header["past"]):
         raise ValueError("its means are of sweeps to come")
