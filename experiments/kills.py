@@ -16,9 +16,12 @@ import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count as count_from
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Timer
+from threading import Lock, Thread, Timer
 from time import perf_counter, sleep
 from typing import Any
 
@@ -27,6 +30,7 @@ import numpy as np
 import accams
 from accams import ACCAMS, BayesianACCAMS, Observations
 from accams.batch import recommend_all
+from accams.data.eventlog import EventLog, read_events
 from accams.data.ingest import ingest
 from common import machine, table
 
@@ -164,10 +168,23 @@ def state(folder: Path) -> dict[str, int]:
     return found
 
 
-def kill_one(name: str, folder: Path, moment: float) -> None:
-    """Begin the work in another process, and kill it that many seconds after it has first written something."""
+def starter() -> Any:
+    """Return what starts processes at once: from a server that has loaded this module."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["kills"])
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), before]))  # where it looks
+    try:
+        forkserver.ensure_running()
+    finally:
+        del os.environ["PYTHONPATH"]
+        os.environ.update({} if before is None else {"PYTHONPATH": before})
+    return context
+
+
+def kill_one(name: str, folder: Path, moment: float) -> None:
+    """Begin the work in another process, and kill it that many seconds after it has first written something."""
+    context = starter()
     before, process = state(folder), context.Process(target=victim, args=(name, folder))
     process.start()
     while state(folder) == before and process.is_alive():
@@ -256,9 +273,53 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
+def write_log(path: Path, acknowledged: Connection) -> None:
+    """Append to a log with several threads, in small segments, and tell of each event that is on disk."""
+    log, sending = EventLog(path, max_bytes=20_000), Lock()
+
+    def append(thread: int) -> None:
+        for number in count_from(0):
+            event = f"{os.getpid()}-{thread}", number
+            log.append(*event, 1.0)
+            with sending:
+                acknowledged.send(event)
+
+    threads = [Thread(target=append, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+
+def try_log(kills: int, folder: Path, random: np.random.Generator) -> Count:
+    """Kill processes that append to the same log, one after the other: `same` counts those that lost nothing."""
+    context = starter()
+    count, path, expected = Count(amid=None, intact=None, leftovers=None), folder / "feedback.log", set[Any]()
+    for _ in range(kills):
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=write_log, args=(path, theirs))
+        process.start()
+        theirs.close()
+        end = None
+        with suppress(EOFError, OSError):  # a message that was cut short
+            while True:
+                expected.add(ours.recv())
+                end = end or perf_counter() + float(random.uniform(0.0, 0.1))
+                if perf_counter() > end:
+                    process.kill()
+        process.join()
+        events = read_events(path)
+        count.same += expected <= set(zip(events.users.tolist(), events.items.tolist(), strict=True))
+    count.kills = kills
+    return count
+
+
+OTHERS = {"log": try_log, "ray worker": try_workers}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kinds", nargs="*", default=[*KINDS, "ray worker"], metavar="KIND")
+    parser.add_argument("kinds", nargs="*", default=[*KINDS, *OTHERS], metavar="KIND")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -268,8 +329,8 @@ def main() -> None:
         with TemporaryDirectory() as place:
             folder = Path(place)
             prepare(folder)
-            if name == "ray worker":
-                count = try_workers(given.kills, folder, random)
+            if name in OTHERS:
+                count = OTHERS[name](given.kills, folder, random)
             else:
                 count = try_kind(name, given.kills, folder, random)
         seen = (count.kills, count.amid, count.same, count.intact, count.leftovers)

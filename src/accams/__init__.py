@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 __all__ = [
-    "ACCAMS", "BayesianACCAMS", "Diagnostics", "Evaluation", "Explanation", "FoldedRow", "InputError",
+    "ACCAMS", "BayesianACCAMS", "Diagnostics", "Drift", "Evaluation", "Explanation", "FoldedRow", "InputError",
     "Interactions", "ItemACCAMS", "ItemMap", "ListEvaluation", "ListExplanation", "MissingDataError", "Model",
     "ModelFileError", "Observations", "Posterior", "Priors", "Recommendation", "Records", "Schedule", "Stencil",
     "StencilSum", "Step", "Sweep", "__version__", "baselines", "batch", "data", "distill", "load",
@@ -36,6 +36,7 @@ _NAMES = {  # by module
     "settings.bayesian": ("Priors", "Schedule"),
     "use.because": ("ListExplanation",),
     "use.diagnostics": ("Diagnostics",),
+    "use.drift": ("Drift",),
     "use.evaluation": ("Evaluation",),
     "use.explain": ("Explanation",),
     "use.list_evaluation": ("ListEvaluation",),
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from accams.settings.bayesian import Priors, Schedule
     from accams.use.because import ListExplanation
     from accams.use.diagnostics import Diagnostics
+    from accams.use.drift import Drift
     from accams.use.evaluation import Evaluation
     from accams.use.explain import Explanation
     from accams.use.list_evaluation import ListEvaluation

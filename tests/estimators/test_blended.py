@@ -53,6 +53,22 @@ def test_the_weight(fitted: tuple[float, BayesianACCAMS]) -> None:
     assert effects.blended == (weight < 1.0)
 
 
+def test_new_items_are_taken_in(fitted: tuple[float, BayesianACCAMS], tmp_path: Path) -> None:
+    weight, model = fitted
+    told = [(f"u{a}", item) for item in ("good", "bad") for a in range(12)]
+    updated = model.model_.update(told, [5.0] * 12 + [1.0] * 12, history="model")
+    both = [("u20", "good"), ("u20", "bad"), ("u20", "unheard")]
+    if weight < 1.0:
+        assert updated.predict(both)[0] > updated.predict(both)[1]
+        assert len({id(draw.codes.col_effects) for draw in updated.posterior.draws}) == 1
+        assert (updated.predict(both, return_std=True)[1][:2] < updated.predict(both, return_std=True)[1][2]).all()
+    updated.save(tmp_path / "m.accams", history=True)
+    loaded = accams.load(tmp_path / "m.accams")
+    np.testing.assert_array_equal(loaded.predict(both[:2]), updated.predict(both[:2]))
+    found = [each.predict(both[:2], return_std=True)[1] for each in (loaded, updated)]
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
 def test_spreads_are_wider_where_less_is_known(fitted: tuple[float, BayesianACCAMS]) -> None:
     std = fitted[1].predict(PAIRS, return_std=True)[1]
     assert std[0] < min(std[1], std[2]) < max(std[1], std[2]) < std[3]

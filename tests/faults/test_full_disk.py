@@ -22,6 +22,7 @@ from accams import ACCAMS, BayesianACCAMS, Observations
 from accams.batch import predict_all, recommend_all
 from accams.cli.main import app
 from accams.data import holdout
+from accams.data.eventlog import EventLog, read_events
 from accams.data.ingest import ingest
 from accams.errors import CheckpointWarning, WriteError
 from accams.fitted import files
@@ -234,3 +235,24 @@ def test_a_disk_that_is_really_full(size: str, inputs: Path, tmp_path: Path) -> 
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "No space left on device" in done.stdout
+
+
+def test_a_log_keeps_what_it_has_and_takes_no_more(tmp_path: Path) -> None:
+    log, kept = EventLog(tmp_path / "feedback.log"), list[int]()
+
+    def append_for_ever() -> None:
+        for number in range(1000):
+            log.append("ann", number, 1.0)
+            kept.append(number)
+
+    with full_disk(2000), pytest.raises(WriteError, match=r"cannot write .*feedback.log: File too large; raise"):
+        append_for_ever()
+    assert log.path.read_bytes().endswith(b"\n")  # nothing half-written
+    assert read_events(log.path).items.tolist() == kept
+    log.append("bob", 1000, 1.0)  # now there is room
+    assert read_events(log.path).items.tolist() == [*kept, 1000]
+    with full_disk(1000), pytest.raises(WriteError, match="File too large"):
+        log.forget("bob")
+    assert read_events(log.path).items.tolist() == [*kept, 1000]
+    assert log.forget("bob") == 1
+    assert names(tmp_path) == ["feedback.log"]

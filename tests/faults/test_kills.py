@@ -45,6 +45,11 @@ def test_many_kills(name: str, tmp_path: Path) -> None:
     check(name, 8, tmp_path)
 
 
+def test_a_log_keeps_what_it_has_acknowledged(tmp_path: Path) -> None:
+    count = kills.try_log(20, tmp_path, np.random.default_rng(1))
+    assert count.same == count.kills == 20
+
+
 @pytest.mark.full
 def test_workers_of_a_cluster(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed")

@@ -40,9 +40,20 @@ def test_entries_are_divided_by_scales_and_have_no_diagonal():
     one = a_map("sum")
     expected = one.stencils.dense() / one.scales[:, None]
     np.fill_diagonal(expected, 0.0)
+    expected[0] = 0.0  # nobody chose it: it says nothing
     np.testing.assert_allclose(one.to_dense(), expected)
     assert not np.diagonal(a_map("dense").to_dense()).any()
     assert not ItemMap.empty(np.ones(3), 1.0, 2, RULE).to_dense().any()
+
+
+@pytest.mark.parametrize("form", ["dense", "sum"])
+def test_items_that_are_new_say_nothing(form):
+    one = a_map(form)
+    grown = itemmap.unpack(*itemmap.pack(one.grown(7), "auto", "float32"), 7)
+    assert one.grown(5) is one
+    np.testing.assert_array_equal(grown.to_dense()[:5, :5], one.to_dense())
+    assert not grown.to_dense()[5:].any()
+    assert grown.chosen.tolist() == one.chosen.tolist()
 
 
 def test_levels_and_scales():

@@ -22,10 +22,12 @@ FILES = {
     **dict.fromkeys(["posterior", "interactions"], "bayesian-2"),
     "spread": "compressed-2",
     "item_map": "lists-2",
+    "updates": "updated-2",
 }
 FIELDS = [(part, field) for part, schema in SCHEMAS.items() for field in schema.fields]
 ABSENT = {  # attributes of a model without the part
     "spread": "spread", "activity": "activity", "interactions": "interactions", "evaluation": "evaluation",
+    "updates": "taken",
 }  # fmt: skip
 
 
@@ -126,7 +128,7 @@ def test_tensors_of_no_part(copied):
     refused(rewritten(copied("accams-2"), tensors={"nowhere/x": np.zeros(3)}), "nowhere", accams.load)
 
 
-@pytest.mark.parametrize("part", sorted(set(SCHEMAS) - {"values", "evaluation", "fit"}))
+@pytest.mark.parametrize("part", sorted(set(SCHEMAS) - {"values", "evaluation", "updates", "fit"}))
 def test_parts_without_their_tensors(copied, part):
     path = copied(FILES[part])
     tensors = [name for name in parts(path)[1] if name.startswith(f"{part}/")]

@@ -238,6 +238,39 @@ def report(
     """
 
 
+@command("updating.update_file")
+def update(
+    path: o.Model,
+    feedback: Annotated[
+        Path,
+        argument("FEEDBACK", "What is new: a feedback log, a table (CSV, TSV, Parquet, .gz, .zip) or a store."),
+    ],
+    output: Annotated[Path, option("--output -o", "Model file to write; may be MODEL itself.", "PATH")],
+    history: Annotated[
+        Path | None,
+        option(
+            "--history", "What was observed before: the ratings that were fitted, a store, or a history file (which "
+            "says what was seen).", "PATH", default="what the model knows",
+        ),
+    ] = None,
+    min_ratings: Annotated[int, option("--min-ratings", "Ratings that a new item needs to be placed.", "N")] = 3,
+    seed: Annotated[int, option("--seed", "Seed by which labels are drawn.", "N")] = 0,
+    skip_damaged: Annotated[bool, option("--skip-damaged", "Leave out damaged lines of a log.")] = False,
+    row: o.Row = None,
+    col: o.Col = None,
+    value: o.Value = None,
+) -> None:  # fmt: skip
+    """Update a model with new ratings without fitting it again, and tell whether it is time to.
+
+    [bold]accams update model.accams feedback.log -o model.accams --history ratings.csv[/]
+
+    Users are placed by all their ratings, old and new; without --history, predictions stand in for the old ones. New
+    items become part of the model as soon as they have a few ratings. Where somebody rates again, the latest rating
+    counts (of a table, the last line). The same FEEDBACK can be passed again, with more in it: what the model has taken
+    in changes nothing more.
+    """
+
+
 @command("tasks.compress_file")
 def compress(
     path: o.Model,

@@ -23,10 +23,17 @@ PHRASES = {
     "this model has no item map, which lists by choice need: fit ItemACCAMS":
         "this model has no item map, which lists by choice need: fit one with --for both",
     "pass weights='uniform', or one number per row and one per column": "add --weights uniform",
+    "skip such lines (damaged='skip')": "skip such lines (--skip-damaged)",
     "with history=False": "without --history",
     "with ids=False": "with --no-ids",
 }  # fmt: skip
-OTHERS = {"max_bytes": "--max-bytes", "row": "--row", "col": "--col", "value": "--value"}
+OTHERS = {
+    "max_bytes": "--max-bytes",
+    "min_ratings": "--min-ratings",
+    "row": "--row",
+    "col": "--col",
+    "value": "--value",
+}
 
 
 def translated(message: str) -> str:

@@ -7,15 +7,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _SPLITS = ("by_time", "held_out_users", "k_fold", "leave_out", "permutation_test_positions", "random_split")
-_HOMES = {"Observations": "observations", "read_titles": "titles", **dict.fromkeys(_SPLITS, "splits")}
+_HOMES = {
+    "EventLog": "eventlog", "Events": "events", "Observations": "observations", "read_events": "events",
+    "read_titles": "titles", **dict.fromkeys(_SPLITS, "splits"),
+}  # fmt: skip
 
 __all__ = [
-    "Observations", "by_time", "datasets", "held_out_users", "k_fold", "leave_out", "permutation_test_positions",
-    "planted", "random_split", "read_titles", "splits",
+    "EventLog", "Events", "Observations", "by_time", "datasets", "held_out_users", "k_fold", "leave_out",
+    "permutation_test_positions", "planted", "random_split", "read_events", "read_titles", "splits",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from accams.data import datasets, planted, splits
+    from accams.data.eventlog import EventLog
+    from accams.data.events import Events, read_events
     from accams.data.observations import Observations
     from accams.data.splits import by_time, held_out_users, k_fold, leave_out, permutation_test_positions, random_split
     from accams.data.titles import read_titles

@@ -162,7 +162,7 @@ def weights_of(raw: ArrayLike | None, size: int) -> NDArray[np.float64] | None:
 
 def positions(index: Index, raw: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of each id; -1 for an unknown one."""
-    with _usable_ids():
+    with usable_ids():
         return index.find(raw)
 
 
@@ -201,7 +201,7 @@ def _from_pairs(X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Observ
     rows, cols = pairs_of(X)
     values = values_of(y, "y", len(rows))
     weights = weights_of(sample_weight, len(rows))
-    with _usable_ids():
+    with usable_ids():
         row_index, i = Index.of(rows, "row id")
         col_index, j = Index.of(cols, "column id")
     return Observations.from_coo(i, j, values, weights=weights, row_index=row_index, col_index=col_index)
@@ -226,7 +226,7 @@ def _from_frame(X: Any, sample_weight: ArrayLike | None) -> Observations:
 
 
 @contextmanager
-def _usable_ids() -> Iterator[None]:
+def usable_ids() -> Iterator[None]:
     try:
         yield
     except TypeError as error:  # unhashable: lists, dicts

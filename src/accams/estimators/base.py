@@ -60,6 +60,7 @@ class StencilEstimator(Settings):
     similar = delegated(Model.similar)
     fold_in = delegated(Model.fold_in)
     update = delegated(Model.update)
+    drift = delegated(Model.drift)
     forget = delegated(Model.forget)
     explain = delegated(Model.explain)
     hierarchy = delegated(Model.hierarchy)

@@ -14,6 +14,7 @@ from accams.errors import InputError, warn
 from accams.fitted.parts import Parts
 from accams.fitted.ranking import NOUNS, chosen, seen_by
 from accams.model.interactions import Interactions
+from accams.model.itemmap import NOBODY
 from accams.use.because import ListExplanation, Reason, because
 from accams.use.ids import as_ids, known
 from accams.use.lists import Histories, joined
@@ -184,6 +185,8 @@ def reasons(model: Parts, asked: Asked, item: Any) -> ListExplanation:
     assert model.item_map is not None
     j = known(model.col_index, as_ids([item]), NOUNS[1])
     histories, names = Histories.of(asked.chosen), (asked.names[0], item)
+    if model.item_map.levels[j[0]] == NOBODY:
+        return because(names, 0.0, [], 0.0)
     best = model.lists.best(histories, 1, Interactions(np.zeros(2, np.int64), np.zeros(0, np.int64)), j)
     score = float(best.scores[0, 0])
     if best.by_popularity[0]:

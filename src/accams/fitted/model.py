@@ -13,11 +13,14 @@ from accams.errors import InputError, renamed
 from accams.fitted import files, updating
 from accams.fitted.compressing import compressed
 from accams.fitted.distilling import chosen_weights, distilled
+from accams.fitted.drifting import drift
+from accams.fitted.forgetting import forgotten
 from accams.fitted.former import FormerNames
 from accams.fitted.recommending import RecommendingParts
 from accams.fitted.refining import refine, towards
 from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics, diagnostics_of
+from accams.use.drift import Drift
 from accams.writing import write_atomically
 
 
@@ -83,23 +86,49 @@ class Model(FormerNames, RecommendingParts):
 
     # -- new observations ---------------------------------------------------------------------------------
 
-    def update(self, X: Any, y: ArrayLike | None = None, *, random_state: Any = 0) -> Self:
-        """Return a model that has taken in new observations, without fitting templates or items again.
+    def update(
+        self, X: Any, y: ArrayLike | None = None, *, history: Any = None, min_ratings: int = 3, random_state: Any = 0
+    ) -> Self:
+        """Return a model that has taken in new observations, without fitting templates again.
 
         Parameters
         ----------
         X, y
-            As for `fit`: *all* observations of each user that is to change, old ones too, or of new users, at items
-            that the model knows. Users that are not in it stay as they are.
+            As for `fit`, or `Events` of a log. Where a pair comes again, its latest value counts: by time in a table
+            with times, else the last one. Users that are not in it stay as they are.
+        history : DataFrame, Observations or "model", optional
+            What was observed before; then X is what is new, and the value in X counts where both have one. Users of X
+            are placed by all they have, and items that were unknown, or have at least doubled their ratings, are placed
+            too. "model": what the model holds is all there is. Its predictions then stand in for the values of what a
+            user has observed; if it does not hold that either, for as many of the most active items. Known users lose a
+            little with each such update: pass all that is new since the fit to the fitted model, rather than the last
+            bit to an updated one. The same observations can be passed again: they change nothing more. Without a
+            history, X has *all* observations of its users, old ones too, at items that the model knows.
+        min_ratings : int, default 3
+            Ratings that a new item needs to be placed. Pass those with fewer again when there are more.
         random_state : int, default 0
             Seed by which labels are drawn where there are many draws.
 
         Returns
         -------
         Model
-            This one stays as it is.
+            This one stays as it is. New items are not in lists by choice (`ItemACCAMS`) before the next fit.
         """
-        return updating.updated(self, X, y, random_state)
+        return updating.updated(self, X, y, history, min_ratings, random_state)
+
+    def drift(self, X: Any, y: ArrayLike | None = None) -> Drift:
+        """Compare new observations with those that were fitted, before they are taken in: is it time to fit again?
+
+        Parameters
+        ----------
+        X, y
+            As for `update`. Pairs that the model has taken in already count for nothing but their number.
+
+        Returns
+        -------
+        Drift
+        """
+        return drift(self, X, y)
 
     def forget(self, user: Any) -> Self:
         """Take a user out of the model, in place: id, labels, noise and interactions.
@@ -115,7 +144,7 @@ class Model(FormerNames, RecommendingParts):
         -------
         self
         """
-        object.__setattr__(self, "__dict__", updating.forgotten(self, user).__dict__)
+        object.__setattr__(self, "__dict__", forgotten(self, user).__dict__)
         return self
 
     def with_lists(self, lists: Any) -> Self:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.fitted.history import pack_history, unpack_history
-from accams.fitted.parts import FitInfo, Parts
+from accams.fitted.parts import FitInfo, Parts, Taken
+from accams.fitted.schema import SCHEMAS
 from accams.model import file, interactions, itemmap, spread
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
@@ -45,6 +46,8 @@ def pack(model: Parts, coding: str, templates: str | float, left_out: set[str]) 
         packed["history"] = {"names": names}, tensors
     if model.evaluation is not None:
         packed["evaluation"] = {"result": asdict(model.evaluation)}, {}
+    if model.taken is not None:
+        packed["updates"] = asdict(model.taken), {}
     info = model.info
     if info != FitInfo():
         fields = {"estimator": info.estimator, "training": dict(info.training)}
@@ -87,6 +90,8 @@ def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], 
         made["fit_history"] = unpack_history(parts["history"]["names"], tensors["history"], len(one))
     if "evaluation" in parts:
         made["evaluation"] = Evaluation.from_dict(parts["evaluation"]["result"])
+    if "updates" in parts:
+        made["taken"] = Taken(**{name: x for name, x in parts["updates"].items() if name in SCHEMAS["updates"].fields})
     if "fit" in parts:
         made["info"] = _unpack_info(parts["fit"])
     return Parts(stencils=one, row_index=rows, col_index=cols, value_range=(float(low), float(high)), **made)

@@ -52,6 +52,25 @@ class FitInfo:
     names: tuple[str, str] | None = None
 
 
+@dataclass(frozen=True)
+class Taken:
+    """What a model has taken in since it was fitted.
+
+    Attributes
+    ----------
+    observations : int
+        Their number.
+    digest : str
+        What identifies the last ones, so that they are not taken in twice.
+    rmse : float or None
+        Error on held-out data before the first of them.
+    """
+
+    observations: int
+    digest: str
+    rmse: float | None = None
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Parts:
     """What a fitted model is made of.
@@ -88,6 +107,8 @@ class Parts:
         Errors on held-out data.
     info : FitInfo
         Metadata of the fit.
+    taken : Taken or None
+        What was taken in since then (`Model.update`).
     """
 
     stencils: StencilSum
@@ -106,6 +127,7 @@ class Parts:
     fit_history: Sequence[Step] | Sequence[Sweep] = ()
     evaluation: Evaluation | None = None
     info: FitInfo = field(default_factory=FitInfo)
+    taken: Taken | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be derived again."""

@@ -1,5 +1,6 @@
 """Rank items: recommendations and similar items, by raw ids."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from accams.data.inputs import ids_of_frame, is_frame, is_sparse, known_position
 from accams.errors import InputError, warn_deprecated
 from accams.fitted.parts import Parts
 from accams.model.interactions import Interactions
+from accams.model.itemmap import NOBODY
 from accams.settings.kinds import Words
 from accams.use.ids import as_ids, check_number, known
 from accams.use.records import AVERAGE_ROW, Recommendation, Records, SimilarItem, SimilarUser, recommendations
@@ -127,6 +129,8 @@ def similar(
     Words(*MEASURES).check("by", by)
     axis = axis_of(side)
     index = model.indices[axis]
+    if axis == 1 and _is_new_to_lists(model, which):
+        model = replace(model, item_map=None)
     if axis == 1 and model.item_map is not None:
         if model.item_map.stencils is None:
             return _similar_in_map(model, which, n, by, candidates)
@@ -146,6 +150,14 @@ def similar(
     scores = np.mean([codes.predict(rows, nearest) for codes in catalogue.sums.codes], axis=0)
     columns = {NOUNS[axis]: index.ids[nearest], "score": scores}
     return Records(SimilarItem, columns) if axis else Records(SimilarUser, columns)
+
+
+def _is_new_to_lists(model: Parts, item: Any) -> bool:
+    """Return whether values alone say what an item is like: nobody had chosen it when the map was made."""
+    if model.item_map is None or not model.predicts:
+        return False
+    [position] = known(model.col_index, as_ids([item]), NOUNS[1])
+    return bool(model.item_map.levels[position] == NOBODY)
 
 
 def _similar_in_map(model: Parts, which: Any, n: int, by: str, candidates: Any) -> Records[SimilarItem]:

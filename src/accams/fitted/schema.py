@@ -34,8 +34,9 @@ SCHEMAS: dict[str, Schema] = {
     "interactions": Schema(sizes=Either(Integer(0), ListOf(ListOf(Integer(0), 2)))),
     "history": Schema(names=ListOf(Text(), most=100)),
     "evaluation": Schema(result=Mapping()),
+    "updates": Schema(1, ("rmse",), observations=Integer(0), digest=Text(), rmse=Either(NONE, SCALE)),
     "fit": Schema(
         1, ("names",), estimator=Text(), parameters=Mapping(), training=Mapping(), names=Either(NONE, ListOf(Text(), 2))
     ),
 }  # fmt: skip
-OPTIONAL = {"spread", "activity", "interactions", "history", "evaluation", "fit"}  # a reader may do without
+OPTIONAL = {"spread", "activity", "interactions", "history", "evaluation", "updates", "fit"}  # a reader may do without

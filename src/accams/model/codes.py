@@ -58,6 +58,13 @@ class Codes:
         """Return a copy with templates in single precision."""
         return replace(self, flat=self.flat.astype(np.float32))
 
+    def transposed(self) -> Self:
+        """Return the codes of the transposed matrix."""
+        templates = [self.template(stencil).T.ravel() for stencil in range(len(self.starts))]
+        flat = np.concatenate(templates) if templates else self.flat
+        labels, effects = (self.cols, self.rows), (self.col_effects, self.row_effects)
+        return type(self)(*labels, flat, self.starts, self.heights, *effects, self.offset)
+
     def stretched(self, factor: float) -> Self:
         """Return a copy in which the interactions of every template are multiplied by this factor.
 

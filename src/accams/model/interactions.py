@@ -73,7 +73,9 @@ class Interactions:
         source[:old] = np.arange(old)
         source[rows] = old + np.arange(len(rows))
         starts = np.concatenate([self.starts, new.starts[1:] - new.starts[0] + self.starts[-1]])
-        columns = np.concatenate([self.columns, new.columns.astype(self.columns.dtype)])
+        widest = int(max(self.columns.max(initial=0), new.columns.max(initial=0)))
+        kind = np.promote_types(self.columns.dtype, index_type(widest + 1))
+        columns = np.concatenate([self.columns.astype(kind), new.columns.astype(kind)])
         weights = None
         if self.weights is not None or new.weights is not None:
             weights = np.concatenate(

@@ -5,7 +5,7 @@ speaks for j. Its diagonal is zero. A stencil sum holds the map with line i mult
 how often the item was chosen (`accams.fit.itemmap`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from accams.model import container
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
 from accams.model.file import pack_sum, unpack_sum
-from accams.model.stencils import StencilSum
+from accams.model.stencils import Stencil, StencilSum
 from accams.settings.common import FEEDBACK
 
 Floats = NDArray[np.float64]
@@ -80,24 +80,47 @@ class ItemMap:
         """Items that somebody chose."""
         return np.flatnonzero(self.levels > NOBODY)
 
+    def grown(self, size: int) -> "ItemMap":
+        """Return a map of `size` items, of which nobody has chosen the new ones: they say nothing."""
+        new = size - self.size
+        if not new:
+            return self
+        levels, stencils, dense = np.append(self.levels, np.full(new, NOBODY)), self.stencils, self.dense
+        if dense is not None:
+            dense = np.pad(dense, (0, new))
+        if stencils is not None:
+            parts = tuple(_with_silent(s, new) for s in stencils.stencils)
+            stencils = replace(stencils, shape=(size, size), stencils=parts)
+        return replace(self, levels=levels, stencils=stencils, dense=dense)
+
     def __str__(self) -> str:
         return "an item map" if self.stencils is None else f"an item map of {len(self.stencils)} stencils"
 
     def entries(self, i: Positions, j: Positions) -> Floats:
-        """Return entries of the map, with a diagonal of zeros."""
+        """Return entries of the map; those on the diagonal and in lines of items that nobody chose are zero."""
         if self.dense is not None:
             found = self.dense[i, j].astype(np.float64)
         elif self.stencils is not None:
             found = self.stencils.codes.predict(i, j) / self.scales[i]
         else:
             found = np.zeros(len(i))
-        return np.where(i == j, 0.0, found)
+        return np.where((self.levels[i] > NOBODY) & (i != j), found, 0.0)
 
     def to_dense(self) -> Floats:
         """Return the whole map."""
         each = np.arange(self.size)
         i, j = (x.ravel() for x in np.meshgrid(each, each, indexing="ij"))
         return self.entries(i, j).reshape(self.size, self.size)
+
+
+def _with_silent(stencil: Stencil, new: int) -> Stencil:
+    """Return a stencil with new rows and columns, in those clusters that add least to anything."""
+    squares = np.square(stencil.template.astype(np.float64))
+    labels = [
+        np.append(old, np.full(new, np.argmin(squares.sum(axis=1 - axis)), old.dtype))
+        for axis, old in enumerate((stencil.row_labels, stencil.col_labels))
+    ]
+    return replace(stencil, row_labels=labels[0], col_labels=labels[1])
 
 
 def levels_of(masses: Floats) -> Positions:

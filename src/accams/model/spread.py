@@ -36,11 +36,10 @@ class Spread:
         """Return the spread of the transposed matrix."""
         return Spread(self.table.T, self.col_classes, self.row_classes)
 
-    def put(self, rows: Positions, size: int) -> "Spread":
-        """Return the spread of `size` rows, in which `rows` count as never seen."""
+    def grown(self, size: int) -> "Spread":
+        """Return the spread of `size` rows, in which the new ones count as never seen."""
         classes = np.full(size, len(self.table) - 1, np.uint8)
         classes[: len(self.row_classes)] = self.row_classes
-        classes[rows] = len(self.table) - 1
         return Spread(self.table, classes, self.col_classes)
 
     def without(self, row: int) -> "Spread":

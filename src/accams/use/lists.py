@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accams.model.codes import THREADS, Codes
 from accams.model.interactions import Interactions
-from accams.model.itemmap import ItemMap
+from accams.model.itemmap import NOBODY, ItemMap
 from accams.use.scoring import Catalogue, Floats, Positions, Sums
 
 PART = 1 << 14  # items at least that a thread scores where it does not score all
@@ -101,7 +101,8 @@ class Lists:
 
         codes, layout = self._codes, items.layout
         assert layout is not None
-        weights = histories.weights / self._scales[histories.items]
+        says = self.item_map.levels[histories.items] > NOBODY
+        weights = np.where(says, histories.weights, 0.0) / self._scales[histories.items]
         given = histories.starts, histories.items, weights, items.place_of, self._diagonal, items.popularity
         tables = codes.rows, codes.flat, codes.starts, codes.widths, layout.places, layout.widths, layout.codes
         left = left_out.starts.astype(np.int64, copy=False), left_out.columns.astype(np.int64, copy=False)

@@ -124,6 +124,8 @@ def of_format_2() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
     yield "zeros-2", *zeros(), {"templates": "int8", "coding": "packed"}
     lists = accams.ItemACCAMS(2500, penalty=20.0, dropout=0.0, random_state=0).fit(train)
     yield "lists-2", back.model_.with_lists(lists), pairs, {"history": True}  # and an item map
+    more = held.drop_duplicates("userId").assign(movieId=99)
+    yield "updated-2", back.update(more, history=train), pairs, {"history": True}  # with what was taken in
 
 
 def main() -> None:
