@@ -18,9 +18,9 @@ test-full: .venv/dev
 fuzz: .venv/dev
 	$(BIN)/python tests/fuzz/run.py --cases 1000000 --seconds 3600
 
-# In an installed Chromium or Chrome, which is not downloaded: apt-get install chromium
-test-browser: .venv/browser
-	$(BIN)/python -m pytest tests/report/test_browser.py
+# In an installed Chromium or Chrome, which is not downloaded (apt-get install chromium), with axe-core from npm
+test-browser: .venv/browser .venv/axe
+	AXE=$(CURDIR)/.venv/node_modules/axe-core/axe.min.js $(BIN)/python -m pytest tests/report/test_browser.py tests/serve/test_journeys.py
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests experiments
@@ -46,6 +46,10 @@ docs: .venv/docs
 .venv/browser: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	@touch $@ .venv/dev .venv/demo
+
+.venv/axe: | .venv
+	npm install --silent --no-save --prefix .venv axe-core
+	@touch $@
 
 .venv/audit: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[audit,plot,ray]'

@@ -49,7 +49,10 @@ def test_a_fit_does_not_wait_for_scikit_learn() -> None:
 # -- floors -------------------------------------------------------------------------------------------------------
 
 SOURCE = Path(accams.__file__).parent
-FLOORS = ("kernels", "data", "model", "engine", "fit", "use", "report", "fitted", "estimators", "batch", "cli")
+FLOORS = (
+    "kernels", "data", "model", "engine", "fit", "use", "report", "fitted", "estimators", "batch", "explore",
+    "serve", "cli",
+)  # fmt: skip
 BESIDE = {  # floors that these may use; those may be used by all that are named in ABOVE
     "settings": {"errors", "threads"},
     "errors": {"settings", "threads"},

@@ -40,6 +40,10 @@ class InputError(AccamsError, ValueError):
     """Invalid data or an invalid parameter."""
 
 
+class UnknownIdError(InputError):
+    """An id that a model does not know."""
+
+
 class NoValuesError(InputError):
     """A table without a column of values, where values are needed."""
 

@@ -179,6 +179,25 @@ def check(path: Path) -> None:
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def locked_file(path: Path) -> Iterator[None]:
+    """Hold off other processes that would replace a file, where the system can and there is one."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    if not path.exists():
+        yield
+        return
+    while True:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):  # else another process has replaced it
+                yield
+                return
+
+
 def remove_leftovers(folder: Path, name: str) -> None:
     """Remove temporary files and folders of a target whose writers are dead, or that are old."""
     pattern = re.compile(re.escape(f".{_stem(name)}.") + r"([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.tmp")
@@ -195,7 +214,7 @@ def remove_leftovers(folder: Path, name: str) -> None:
 
 def _is_left(entry: os.DirEntry[str], host: str, process: str) -> bool:
     """Return whether nobody writes a temporary any more."""
-    if host == _host() and not _is_alive(int(process)):
+    if host == _host() and not is_alive(int(process)):
         return True
     try:  # it may also be alive as another one with the same number
         age = time.time() - entry.stat(follow_symlinks=False).st_mtime
@@ -204,7 +223,8 @@ def _is_left(entry: os.DirEntry[str], host: str, process: str) -> bool:
         return False
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Return whether there is a process of this number."""
     if os.name == "nt":  # there, os.kill would end it
         return True
     try:

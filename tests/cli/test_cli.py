@@ -19,7 +19,7 @@ from accams.cli.main import app
 
 COMMANDS = (
     "demo", "fit", "ingest", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "report",
-    "update", "compress", "reproduce", "doctor",
+    "explore", "update", "compress", "serve", "reproduce", "doctor",
 )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def test_help_begins_with_an_imperative_and_names_no_types(command: str) -> None
     first = shown.splitlines()[3].split()[0]
     assert first in {
         "Fit", "Convert", "Measure", "Predict", "Recommend", "List", "Explain", "Show", "Write", "Compress", "Repeat",
-        "Check", "Update",
+        "Check", "Update", "Serve",
     }  # fmt: skip
     assert "<bool>" not in shown
 

@@ -20,6 +20,7 @@ from accams.fitted.model import Model
 from accams.model import container
 from accams.model.size import bytes_text
 from accams.use.drift import Drift
+from accams.writing import locked_file
 
 out = Console()
 
@@ -30,9 +31,18 @@ def update_file(
 ) -> None:  # fmt: skip
     """Write a model that has taken in what is new."""
     _check_paths(feedback, history, output)
+    with locked_file(output):  # a service that forgets somebody waits, and so does this
+        _update(
+            path, feedback, output, history, min_ratings, seed, skip_damaged, {"row": row, "col": col, "value": value}
+        )
+
+
+def _update(
+    path: Path, feedback: Path, output: Path, history: Path | None, min_ratings: int, seed: int, skip_damaged: bool,
+    how: dict[str, str | None],
+) -> None:  # fmt: skip
     with Console(stderr=True).status("reading"):
         model = load(path)
-        how = {"row": row, "col": col, "value": value}
         news, earlier = _read(feedback, how, skip_damaged), OF_MODEL
     if history is not None and container.is_container(history):
         model = model if model.interactions is not None else with_history(model, history)

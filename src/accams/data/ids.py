@@ -11,6 +11,7 @@ from accams.errors import InputError
 
 Positions = NDArray[np.int64]
 INT64 = np.iinfo(np.int64)
+LONGEST = 40  # digits of a number that may be an id; Python refuses to read thousands of them
 
 
 class Index:
@@ -75,10 +76,32 @@ class Index:
         positions = self.positions(array)
         unknown = np.flatnonzero(positions < 0)
         if len(unknown) and array.dtype.kind == "U":
-            positions[unknown] = self.positions(_object_array([_parse(x) for x in array[unknown].tolist()]))
+            positions[unknown] = self.positions(_object_array([parsed(x) for x in array[unknown].tolist()]))
         elif len(unknown) and array.dtype.kind in "iu" and self.ids.dtype.kind == "O":
             positions[unknown] = self.positions(_object_array([str(x) for x in array[unknown].tolist()]))
         return positions
+
+    def place(self, one: float | str) -> int:
+        """Return the position of one id as `find` does, in less time.
+
+        Examples
+        --------
+        >>> Index([5, 7]).place("7"), Index(["a", "7"]).place(7), Index(None, 3).place(3)
+        (1, 1, -1)
+        """
+        if self.ids.dtype.kind != "i":
+            place = self._table.get(one, -1)
+            return self._table.get(parsed(one) if isinstance(one, str) else str(one), -1) if place < 0 else place
+        number = parsed(one) if isinstance(one, str) else one
+        if isinstance(number, np.integer) or (isinstance(number, float) and number.is_integer()):
+            number = int(number)
+        if not isinstance(number, int) or not INT64.min <= number <= INT64.max:
+            return -1
+        if self.is_positional:
+            return number if 0 <= number < self.size else -1
+        order, sorted_ids = self._sorted
+        at = int(sorted_ids.searchsorted(number))
+        return int(order[at]) if at < self.size and sorted_ids[at] == number else -1
 
     def __len__(self) -> int:
         return self.size
@@ -195,7 +218,8 @@ def _object_array(items: list[Any]) -> NDArray[Any]:
     return array
 
 
-def _parse(text: str) -> Any:
+def parsed(text: str) -> Any:
     """Return the integer that the text is the canonical form of, else the text."""
     digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdecimal() and str(int(text)) == text else text
+    plain = len(digits) <= LONGEST and digits.isascii() and digits.isdecimal()
+    return int(text) if plain and str(int(text)) == text else text

@@ -21,7 +21,9 @@ from accams.use.explain import Explanation, explain
 from accams.use.fold import Folded, fold
 from accams.use.ids import as_ids, check_number, known
 from accams.use.records import Recommendation, Records, recommendations
-from accams.use.scoring import Floats, Positions
+from accams.use.scoring import Catalogue, Floats, Positions
+
+DRAWS = 32  # of a model with many, by which somebody new is folded in
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,8 +48,12 @@ class FoldedRow:
     def of(cls, model: Parts, items: Any, values: Floats) -> Self:
         """From values of some items."""
         positions = model_items(model, as_ids(items))
-        values, positions = values[positions >= 0], positions[positions >= 0]
-        if len(np.unique(positions)) < len(positions):
+        return cls.at(model, positions[positions >= 0], values[positions >= 0])
+
+    @classmethod
+    def at(cls, model: Parts, positions: Positions, values: Floats) -> Self:
+        """From values of items by position."""
+        if len(set(positions.tolist())) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
         folded = fold(
@@ -92,7 +98,15 @@ class FoldedRow:
         if ranked_by(model, by, quantile) == "choice":
             return listing.lists(model, listing.guest_of(self), n, exclude_seen, None, candidates, return_std)
         lower = model.check_order(return_std, quantile)
-        catalogue = catalogue_of(model, candidates)
+        _, rank, j = chosen(self.best_positions(n, exclude_seen, catalogue_of(model, candidates), lower))
+        mean, variance = self.moments(j)
+        names, rules = (np.full(len(j), text, object) for text in (self.name, ""))
+        std = np.sqrt(variance) if return_std else None
+        return recommendations(names, model.col_index.ids[j], rank, model.clipped(mean), std, rules)
+
+    def best_positions(self, n: int, exclude_seen: bool, catalogue: Catalogue, lower: float) -> Positions:
+        """Return the positions of the best items, as `ranking.best_positions` does for known rows."""
+        model = self.model
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
         profile = self.folded.in_units(model.sums)
@@ -100,15 +114,9 @@ class FoldedRow:
             best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0)
             mean, variance = self.moments(best[best >= 0])
             order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
-            best = best[best >= 0][order][None]
-        else:
-            noise = model.row_noise(np.array([-1])) + self._effect_variance
-            best = catalogue.best_of(*profile, n, left_out, noise, lower)
-        _, rank, j = chosen(best)
-        mean, variance = self.moments(j)
-        names, rules = (np.full(len(j), text, object) for text in (self.name, ""))
-        std = np.sqrt(variance) if return_std else None
-        return recommendations(names, model.col_index.ids[j], rank, model.clipped(mean), std, rules)
+            return np.asarray(best[best >= 0][order][None])
+        noise = model.row_noise(np.array([-1])) + self._effect_variance
+        return catalogue.best_of(*profile, n, left_out, noise, lower)
 
     def explain(self, item: Any, by: str = "auto") -> Explanation | ListExplanation:
         """Take a score or a prediction apart, as `Model.explain` does."""
@@ -168,6 +176,12 @@ def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: 
     return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values)
 
 
+def fold_in_at(model: Parts, positions: Positions, values: Floats, n_draws: int = DRAWS) -> FoldedRow:
+    """Return a new user from finite values of items by position."""
+    check_values(model, values)
+    return FoldedRow.at(model.thin(n_draws), positions, values)
+
+
 def model_items(model: Parts, items: NDArray[Any]) -> Positions:
     """Return the positions of items; unknown ones are refused, or ignored with a warning where they are not needed."""
     if model.item_map is None:
@@ -180,7 +194,8 @@ def check_values(model: Parts, values: NDArray[np.float64]) -> None:
     if not model.predicts:
         return
     low, high = model.value_range
-    single = values.astype(np.float32)  # as the training values were
+    with np.errstate(over="ignore"):  # what overflows is outside, too
+        single = values.astype(np.float32)  # as the training values were
     outside = values[(single < np.float32(low)) | (single > np.float32(high))]
     if outside.size:
         raise InputError(

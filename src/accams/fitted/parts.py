@@ -179,6 +179,13 @@ class Parts:
         return [self.stencils.codes] if self.posterior is None else [draw.codes for draw in self.posterior.draws]
 
     @cached_property
+    def averaged(self) -> NDArray[np.bool_]:
+        """Whether a row is predicted as the average one, having no training data; so is row -1."""
+        averaged = np.zeros(self.shape[0] + 1, bool)
+        averaged[self.stencils.unseen_rows] = averaged[-1] = True
+        return averaged
+
+    @cached_property
     def sums(self) -> Sums:
         """The same laid out for scoring."""
         shares = [None] if self.posterior is None else [draw.row_shares for draw in self.posterior.draws]

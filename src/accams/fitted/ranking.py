@@ -18,6 +18,7 @@ from accams.use.records import AVERAGE_ROW, Recommendation, Records, SimilarItem
 from accams.use.scoring import Catalogue, Positions
 from accams.use.similar import MEASURES
 
+ORDERS = Words("auto", "choice", "value")
 SIDES = {"users": 0, "items": 1}
 FORMER = {"rows": "users", "cols": "items", "columns": "items"}
 NOUNS = ("user", "item")  # of rows and columns
@@ -26,7 +27,7 @@ Seen = tuple[Interactions, Positions] | None  # items to leave out, and the rows
 
 def ranked_by(model: Parts, by: str, quantile: float | None = None) -> str:
     """Return whether lists are ranked by choice or by value."""
-    Words("auto", "choice", "value").check("by", by)
+    ORDERS.check("by", by)
     if by == "auto":
         by = "choice" if model.item_map is not None and quantile is None else "value"
     if by == "choice":
@@ -55,19 +56,20 @@ def best_items(
 ) -> Records[Recommendation]:  # fmt: skip
     """Return the best `n` items for these rows (-1: the average one), called as in `names`."""
     lower = model.check_order(return_std, quantile)
-    catalogue = catalogue_of(model, candidates)
-    left_out = catalogue.places_of(rows, None) if seen is None else catalogue.places_of(seen[1], seen[0])
-    if lower and model.spread_by_item(catalogue.columns):
-        best = _best_by_quantile(model, catalogue, rows, n, left_out, lower)
-    else:
-        best = catalogue.best(rows, n, left_out, model.row_variance(rows) if lower else None, lower)
-    which, ranks, j = chosen(best)
+    which, ranks, j = chosen(best_positions(model, rows, n, seen, catalogue_of(model, candidates), lower))
     i = rows[which]
     mean, variance = model.moments(i, j)
-    average = np.isin(i, np.append(model.stencils.unseen_rows, -1))
-    rules = np.where(average, AVERAGE_ROW, "").astype(object)
+    rules = np.where(model.averaged[i], AVERAGE_ROW, "").astype(object)
     std = np.sqrt(variance) if return_std else None
     return recommendations(names[which], model.col_index.ids[j], ranks, model.clipped(mean), std, rules)
+
+
+def best_positions(model: Parts, rows: Positions, n: int, seen: Seen, among: Catalogue, lower: float) -> Positions:
+    """Return the positions of the best items of each row, best first, filled up with -1."""
+    left_out = among.places_of(rows, None) if seen is None else among.places_of(seen[1], seen[0])
+    if lower and model.spread_by_item(among.columns):
+        return _best_by_quantile(model, among, rows, n, left_out, lower)
+    return among.best(rows, n, left_out, model.row_variance(rows) if lower else None, lower)
 
 
 def catalogue_of(model: Parts, candidates: Any) -> Catalogue:

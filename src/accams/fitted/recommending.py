@@ -146,7 +146,13 @@ class RecommendingParts(PredictingParts):
         return ranking.similar(self, which, n, side, by, candidates)
 
     def fold_in(
-        self, history: Any, y: ArrayLike | None = None, *, new: str = "user", n_draws: int = 32, side: str | None = None
+        self,
+        history: Any,
+        y: ArrayLike | None = None,
+        *,
+        new: str = "user",
+        n_draws: int = folding.DRAWS,
+        side: str | None = None,
     ) -> FoldedRow:
         """Fold in a new user from a handful of values, without fitting anything again.
 

@@ -45,8 +45,11 @@ def _fill_table(profile, places, widths, table):
 
 
 @kernel
-def _score(profile, constants, places, widths, owner, codes, base, table, x, total, square):
-    """Sum x = constants[d] + base[d, j] + all lookups, and x^2, over the stencil sums d into total[j] and square[j]."""
+def _score(profile, constants, places, widths, owner, codes, base, table, x, total, square, squares):
+    """Sum x = constants[d] + base[d, j] + all lookups, and x^2, over the stencil sums d into total[j] and square[j].
+
+    Squares are left out unless `squares`.
+    """
     total[:] = 0
     square[:] = 0.0  # in floats: squares have up to 62 bits each
     block, n = 0, x.size
@@ -65,7 +68,9 @@ def _score(profile, constants, places, widths, owner, codes, base, table, x, tot
             block += 1
         for j in range(n):
             total[j] += x[j]
-            square[j] += np.float64(x[j]) * np.float64(x[j])
+        if squares:
+            for j in range(n):
+                square[j] += np.float64(x[j]) * np.float64(x[j])
 
 
 @kernel
@@ -84,7 +89,7 @@ def best_columns(
     scores = np.empty(best.shape[1])
     n_sums = np.float64(constants.shape[1])
     for u in range(lo, hi):
-        _score(profiles[u], constants[u], places, widths, owner, codes, base, table, x, total, square)
+        _score(profiles[u], constants[u], places, widths, owner, codes, base, table, x, total, square, lower != 0.0)
         for p in range(seen_starts[u], seen_starts[u + 1]):
             if seen[p] >= 0:
                 left_out[seen[p]] = u
@@ -93,8 +98,9 @@ def best_columns(
         for j in range(n):
             if left_out[j] == u:
                 continue
-            score = np.float64(total[j]) / n_sums
+            score = np.float64(total[j])  # the mean would be in the same order
             if lower != 0.0:
+                score /= n_sums
                 spread = max(square[j] / n_sums - score * score, 0.0)
                 score -= lower * np.sqrt(spread + noise[u] / unit / unit)
             if n_kept == best.shape[1] and score <= scores[n_kept - 1]:

@@ -1,6 +1,7 @@
 """Spread: the predictive variance of a small model, by a class of the row and a class of the column."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,14 @@ class Spread:
 
     def variance(self, i: Positions, j: Positions) -> Floats:
         """Return the variance at these cells; -1 is a row (column) never seen."""
-        unknown_row, unknown_col = self.table.shape[0] - 1, self.table.shape[1] - 1
-        rows, cols = np.append(self.row_classes, unknown_row)[i], np.append(self.col_classes, unknown_col)[j]
-        return np.asarray(self.table[rows, cols])
+        rows, cols = self._classes
+        return np.asarray(self.table[rows[i], cols[j]])
+
+    @cached_property
+    def _classes(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Classes of rows and of columns, that of position -1 last."""
+        unknown_row, unknown_col = (np.uint8(k - 1) for k in self.table.shape)
+        return np.append(self.row_classes, unknown_row), np.append(self.col_classes, unknown_col)
 
     def transposed(self) -> "Spread":
         """Return the spread of the transposed matrix."""

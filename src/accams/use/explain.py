@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.model.codes import Codes
-from accams.use.scoring import Floats
+from accams.use.scoring import Floats, Positions
 from accams.use.terms import SHOWN, SumOfTerms
 
 MEMBERS = 5  # of a block that are named
@@ -121,12 +122,34 @@ class Members:
 
         Position `itself` is counted but not named.
         """
-        labels = (self.codes.rows, self.codes.cols)[side][:-1, stencil]
-        average = label == self.codes.template(stencil).shape[side] - 1
-        inside = np.arange(len(labels)) if average else np.flatnonzero(labels == label)
-        others = inside[inside != itself]
-        first = others[np.argsort(-self.weights[side][others], kind="stable")[:MEMBERS]]
-        return Block(int(label), len(inside), tuple((self.rows, self.cols)[side].ids[first].tolist()))
+        size, first = self.foremost(side, stencil)[label]
+        named = first[first != itself][:MEMBERS]
+        return Block(int(label), size, tuple((self.rows, self.cols)[side].ids[named].tolist()))
+
+    def foremost(self, side: int, stencil: int) -> list[tuple[int, Positions]]:
+        """Return for each label, the average one last, its number of members and the positions of the first few."""
+        kept = self._kept
+        if (side, stencil) not in kept:
+            order = self._order[side]
+            labels = (self.codes.rows, self.codes.cols)[side][:-1, stencil][order]
+            inside = order[np.argsort(labels, kind="stable")]
+            k = self.codes.template(stencil).shape[side] - 1
+            sizes = np.bincount(labels, minlength=k + 1)[:k]
+            begins = np.cumsum(sizes) - sizes
+            first = [inside[lo : lo + min(size, MEMBERS + 1)] for lo, size in zip(begins, sizes, strict=True)]
+            pairs = list(zip(sizes.tolist(), first, strict=True))
+            kept[side, stencil] = [*pairs, (len(order), order[: MEMBERS + 1])]
+        return kept[side, stencil]
+
+    @cached_property
+    def _order(self) -> tuple[Positions, Positions]:
+        """Rows and columns by decreasing weight."""
+        rows, cols = (np.argsort(-weights, kind="stable") for weights in self.weights)
+        return rows, cols
+
+    @cached_property
+    def _kept(self) -> dict[tuple[int, int], list[tuple[int, Positions]]]:
+        return {}
 
 
 def explain(

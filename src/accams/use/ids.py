@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.data.inputs import positions
-from accams.errors import InputError, warn
+from accams.errors import InputError, UnknownIdError, warn
 from accams.use.scoring import Positions
 
 NEAR = 3  # ids that are suggested
@@ -33,11 +33,11 @@ def as_ids(ids: Any) -> NDArray[Any]:
 
 
 def known(index: Index, ids: NDArray[Any], what: str) -> Positions:
-    """Return the positions of ids; raise InputError for an unknown one."""
+    """Return the positions of ids; raise UnknownIdError for an unknown one."""
     found = positions(index, ids)
     if (found < 0).any():
         wrong = np.asarray(ids, object)[int(np.argmax(found < 0))]
-        raise InputError(f"there is no {what} {wrong!r} in this model{_advice(index, wrong)}")
+        raise UnknownIdError(f"there is no {what} {wrong!r} in this model{_advice(index, wrong)}")
     return found
 
 

@@ -92,7 +92,7 @@ class Sums:
 
     def in_units(self, numbers: NDArray[np.floating]) -> Ints:
         """Return the nearest integer multiples of the unit, clipped: constants of new rows are not bounded."""
-        within = np.clip(numbers / self.unit, -2.0 * TOP, 2.0 * TOP)
+        within = np.minimum(np.maximum(numbers / self.unit, -2.0 * TOP), 2.0 * TOP)
         return np.asarray(np.rint(within), np.int32)
 
 
@@ -157,9 +157,14 @@ class Catalogue:
         if seen is None:
             return np.zeros(len(rows) + 1, np.int64), np.zeros(0, np.int64)
         starts, columns = seen.of(rows)
-        place = np.full(int(max(self.columns.max(initial=0), columns.max(initial=0))) + 1, -1, np.int64)
+        return starts, self._place[columns]
+
+    @cached_property
+    def _place(self) -> Positions:
+        """Place among `columns` of every column of the model, or -1."""
+        place = np.full(len(self.sums.codes[0].cols), -1, np.int64)
         place[self.columns] = np.arange(len(self.columns))
-        return starts, place[columns]
+        return place
 
     def best(
         self, rows: Positions, n: int, seen: tuple[Positions, Positions], noise: Floats | None = None,

@@ -1,0 +1,235 @@
+"""Answers of the service, as its OpenAPI document describes them; they are built as plain dictionaries, for speed."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class ProblemOut(BaseModel):
+    """What went wrong (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: Annotated[str, Field(description="One sentence that says what is wrong and what to do")]
+
+
+class Out(BaseModel):
+    """An answer."""
+
+    model: Annotated[str, Field(description="Name of the model that answers")]
+    version: Annotated[str, Field(pattern="^[0-9a-f]{12}$", description="Its version: a digest of the model file")]
+
+
+class Ref(BaseModel):
+    item: int | str | float
+    title: str | None
+
+
+class UserBlock(BaseModel):
+    """Users who share a label: how many, and what they like most."""
+
+    label: int
+    size: int
+    likes: list[Ref]
+
+
+class ItemBlock(BaseModel):
+    """Items that share a label: how many, and the best known of them."""
+
+    label: int
+    size: int
+    members: list[Ref]
+
+
+class TermOut(BaseModel):
+    stencil: int
+    value: float
+    users: UserBlock
+    items: ItemBlock
+
+
+class ReasonOut(Ref):
+    value: float
+
+
+class ValueExplanation(BaseModel):
+    """A prediction as a sum: offset, terms in their order, others, effects, remainder, clipping, rounding."""
+
+    by: Literal["value"]
+    item: int | str | float
+    title: str | None
+    prediction: float
+    offset: float
+    terms: list[TermOut]
+    others: float
+    effects: float
+    remainder: float
+    clipping: float
+    rounding: float
+
+
+class ChoiceExplanation(BaseModel):
+    """A score as a sum over the items of the history."""
+
+    by: Literal["choice"]
+    item: int | str | float
+    title: str | None
+    score: float
+    terms: list[ReasonOut]
+    others: float
+    popularity: float
+    rounding: float
+
+
+Explanation = ValueExplanation | ChoiceExplanation
+
+
+class RecommendedOut(Ref):
+    rank: int
+    score: float
+    prediction: float | None
+    low: float | None = None
+    high: float | None = None
+    explanation: Explanation | None = None
+
+
+class RecommendOut(Out):
+    user: int | str | float | None
+    by: Literal["value", "choice"]
+    rule: Annotated[str, Field(description="How a list came about that is not the user's own, such as popular items")]
+    excluded_seen: bool
+    items: list[RecommendedOut]
+
+
+class PredictionOut(BaseModel):
+    user: int | str | float | None
+    item: int | str | float
+    prediction: float
+    low: float | None = None
+    high: float | None = None
+
+
+class PredictOut(Out):
+    predictions: list[PredictionOut]
+
+
+class ScoredItem(Ref):
+    score: float
+
+
+class ScoredUser(BaseModel):
+    user: int | str | float
+    score: float
+
+
+class SimilarOut(Out):
+    item: int | str | float | None = None
+    title: str | None = None
+    user: int | str | float | None = None
+    items: list[ScoredItem] | None = None
+    users: list[ScoredUser] | None = None
+
+
+class ExplainValueOut(Out, ValueExplanation):
+    pass
+
+
+class ExplainChoiceOut(Out, ChoiceExplanation):
+    pass
+
+
+class SearchOut(Out):
+    items: list[ScoredItem]
+
+
+class ItemsOut(Out):
+    items: list[Ref]
+
+
+class HierarchyOut(Out):
+    side: Literal["items", "users"]
+    root: dict[str, Any]
+
+
+class ModelOut(Out):
+    users: int
+    items: int
+    stencils: int
+    draws: int | None
+    bytes: int
+    estimator: str
+    predicts: bool
+    lists: bool
+    spread: bool
+    history: bool
+    titles: bool
+    values: Annotated[list[float] | None, Field(min_length=2, max_length=2)]
+    offset: float
+    rmse: float | None
+    names: Annotated[list[str], Field(min_length=2, max_length=2)]
+    terms: int
+    like: Annotated[float | None, Field(description="A value that says that an item is liked, in lists by choice")]
+    named_users: bool
+
+
+class ModelsOut(BaseModel):
+    models: list[ModelOut]
+
+
+class ItemOut(Out, Ref):
+    weight: float
+    average: float | None
+    blocks: list[dict[str, Any]]
+    liked_by: list[dict[str, Any]]
+    path: list[dict[str, Any]]
+
+
+class UserOut(Out):
+    user: int | str | float
+    weight: float
+    average: float | None
+    blocks: list[dict[str, Any]]
+    n_seen: int | None
+    seen: list[Ref]
+
+
+class StencilsOut(Out):
+    stencils: list[dict[str, Any]]
+
+
+class StencilOut(Out):
+    stencil: int
+    contribution: float
+    template: list[list[float]]
+    rows: list[UserBlock]
+    cols: list[ItemBlock]
+
+
+class MapOut(Out):
+    items: list[int | str | float]
+    titles: list[str | None]
+    x: list[float]
+    y: list[float]
+    weight: list[float]
+    group: list[int]
+    groups: list[dict[str, Any]]
+
+
+class Answered(BaseModel):
+    status: int
+    answer: dict[str, Any] | None = None
+    problem: ProblemOut | None = None
+
+
+class BatchOut(BaseModel):
+    answers: list[Answered]
+
+
+class FeedbackOut(BaseModel):
+    accepted: int
+
+
+class ForgottenOut(Out):
+    user: int | str | float
+    events: Annotated[int, Field(description="Events of the feedback log that were removed")]
