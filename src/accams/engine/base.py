@@ -19,7 +19,7 @@ from accams.engine import kmeans, labelling
 from accams.engine.grid import Grid, row_weight_step, row_weight_ticks
 from accams.engine.kmeans import Init
 from accams.engine.passes import Data, Passes, Random
-from accams.engine.rules import Blocked, BlockedVisit, Collapsed, Effects, Nearest, RowNoise, Rule, Template
+from accams.engine.rules import Blocked, BlockedVisit, Collapsed, Effects, Latent, Nearest, RowNoise, Rule, Template
 from accams.engine.tables import Tables, Visited, gain_of, own_first
 from accams.errors import InputError
 from accams.kernels import sample
@@ -190,6 +190,10 @@ class State(Passes):
         effects = self.effects[axis]
         assert effects is not None
         return float(np.square(effects * self.engine.grid.step).sum())
+
+    def draw_latent(self, rule: Latent) -> None:
+        """Draw the latent values of all observations, which take the place of the data in the residual."""
+        raise InputError(f"engine={self.engine.name!r} has no ordinal likelihood: use engine='cpu'")
 
     def _require_residual(self, what: str) -> None:
         """Raise where blanks have no residual of their own: their sums know nothing of row weights and effects."""

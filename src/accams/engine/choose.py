@@ -31,10 +31,12 @@ def choose(observations: Observations, name: str) -> str:
 
 def make_engine(
     observations: Observations, name: str, n_stencils: int, n_threads: int | None = None, *,
-    chunk_size: int | None = None, offset: float | None = None, row_weights: bool = False,
+    chunk_size: int | None = None, offset: float | None = None, row_weights: bool = False, latent: bool = False,
     callers: int = 1, n_chains: int = 1, shapes: Sequence[tuple[int, int]] = (), n_shards: int | None = None,
 ) -> Engine:  # fmt: skip
     """Return an engine for these observations and `n_stencils` stencils, optionally with weights of rows.
+
+    `latent`: with room for the latent values of ordinal observations.
 
     `callers` is the number of threads that will use it at once, `n_chains` the number of states, and `shapes` those of
     the stencils, where memory depends on them. With `ray`, `n_threads` counts those of all workers together, and the
@@ -47,7 +49,7 @@ def make_engine(
 
     kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "disk": DiskEngine}
     chosen = choose(observations, name)
-    grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights)
+    grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights, latent=latent)
     k = max((k for k, _ in shapes), default=1), max((k for _, k in shapes), default=1)
     if chosen == "ray":
         from accams.engine.ray.engine import RayEngine

@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import build
+from accams.data.levels import level_numbers
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.grid import Grid
 from accams.engine.local import NONE, Assigner, Gatherer, LocalPasses, Shift
 from accams.engine.passes import Data
-from accams.engine.rules import Blocked
+from accams.engine.rules import Blocked, Latent
 from accams.engine.tables import Table
-from accams.kernels import few, sparse
+from accams.kernels import few, ordinal, sparse
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range, Threads
@@ -90,6 +92,12 @@ class CpuEngine(Engine):
         """Return the data less the offset, in both orders."""
         return both_orders(self.observations, self.grid.ticks_of(self.observations.stored_values), self.threads)
 
+    @cached_property
+    def levels(self) -> list[NDArray[np.uint8]]:
+        """Places of all values among the distinct ones, in both orders."""
+        orders = both_orders(self.observations, level_numbers(self.observations), self.threads)
+        return [readonly(numbers.astype(np.uint8)) for numbers in orders]
+
     def new_state(self, chain: int = 0) -> "CpuState":
         return CpuState(self)
 
@@ -149,6 +157,16 @@ class SparsePasses(LocalPasses):
             else:
                 self.engine.threads.run(sparse.shift_partner, order.ranges, order.starts, order.index, resid, change)
 
+    def redraw(self, rule: Latent, latent: dict[int, NDArray[np.int32]], levels: Sequence[NDArray[np.uint8]]) -> None:
+        """Draw new latent values of the observations in each order, given the present ones and their levels."""
+        draw = readonly(rule.cuts), rule.spread, rule.unit, *rule.key
+        for axis, order in self.orders.items():
+            self._apply_pending(axis)
+            weights = order.weights, self.own_weights(axis), self.own_weights(1 - axis)
+            head = order.starts, order.index, levels[axis], *weights, self.resid[axis], latent[axis]
+            self.engine.threads.run(ordinal.redraw, order.ranges, *head, *draw, self.first[axis], axis == 0)
+        self._residual_changed()
+
     def _apply(self, axis: int, shifts: list[Shift]) -> None:
         order = self.orders[axis]
         for shift in shifts:
@@ -162,3 +180,9 @@ class CpuState(SparsePasses, State):
 
     def __init__(self, engine: CpuEngine) -> None:
         super().__init__(engine, dict(enumerate(engine.orders)), dict(enumerate(engine.values_in_ticks())))
+        self._latent: dict[int, NDArray[np.int32]] | None = None
+
+    def draw_latent(self, rule: Latent) -> None:
+        if self._latent is None:  # until now the data itself
+            self._latent = dict(enumerate(self.engine.values_in_ticks()))
+        self.redraw(rule, self._latent, self.engine.levels)

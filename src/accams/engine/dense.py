@@ -3,16 +3,20 @@
 Sums by cluster are products with a 0/1 matrix, computed as vector additions rather than by BLAS.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.levels import level_numbers
 from accams.engine.base import Engine, State
 from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
+from accams.engine.rules import Latent
 from accams.engine.tables import Table
 from accams.errors import InputError
-from accams.kernels import dense
+from accams.kernels import dense, ordinal
+from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import SINGLE_BLAS, Range
 
@@ -44,6 +48,11 @@ class DenseEngine(Engine):
         """Return the data less the offset, in both orders; 0 where it is missing."""
         return _both_orders(self._spread(self.grid.ticks_of(self.observations.stored_values)))
 
+    @cached_property
+    def levels(self) -> list[NDArray[np.uint8]]:
+        """Places of all values among the distinct ones, in both orders; 0 where they are missing."""
+        return _both_orders(self._spread(level_numbers(self.observations).astype(np.uint8)))
+
     def _spread(self, by_row: NDArray[Any]) -> NDArray[Any]:
         obs = self.observations
         if obs.is_complete:
@@ -61,6 +70,7 @@ class DenseState(LocalPasses, State):
     def __init__(self, engine: DenseEngine) -> None:
         super().__init__(engine)
         self.resid = engine.values_in_ticks()
+        self._latent: list[NDArray[Any]] | None = None
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         weights, partners = self.engine.weights[axis], self.own_weights(1 - axis)
@@ -106,6 +116,17 @@ class DenseState(LocalPasses, State):
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self.resid[axis] -= change
         self.resid[1 - axis] -= change[:, None]
+
+    def draw_latent(self, rule: Latent) -> None:
+        if self._latent is None:  # until now the data itself
+            self._latent = self.engine.values_in_ticks()
+        draw = readonly(rule.cuts), rule.spread, rule.unit, *rule.key
+        for axis, ranges in enumerate(self.engine.ranges):
+            self._apply_pending(axis)
+            weights = self.engine.weights[axis], self.own_weights(axis), self.own_weights(1 - axis)
+            head = self.engine.levels[axis], *weights, self.resid[axis], self._latent[axis]
+            self.engine.threads.run(ordinal.redraw_dense, ranges, *head, *draw, axis == 0)
+        self._residual_changed()
 
     def _apply(self, axis: int, shifts: list[Shift]) -> None:
         for shift in shifts:

@@ -38,12 +38,18 @@ class Grid:
     weight_step: float = 1.0  # that of the observations, or with row weights a coarser one, to leave room for them
 
     @classmethod
-    def of(cls, obs: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False) -> Self:
-        """Return the grid for a fit of `n_stencils` stencils; the offset is the mean unless given."""
+    def of(
+        cls, obs: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False,
+        latent: bool = False,
+    ) -> Self:  # fmt: skip
+        """Return the grid for a fit of `n_stencils` stencils; the offset is the mean unless given.
+
+        Latent values need as much room again as the data has on the larger side of its mean.
+        """
         low, high = obs.value_range
         centre = obs.mean() if offset is None else offset
         span = abs(high) or 1.0 if low == high == centre else max(high - centre, centre - low)
-        step = power_of_two_above(span) * 2.0**-VALUE_BITS
+        step = power_of_two_above(2.0 * span if latent else span) * 2.0**-VALUE_BITS
         limit = min(2**24, (MAX_TICK - 2 ** (VALUE_BITS + 1)) // (n_stencils + 1))
         weight_step = obs.weight_step
         if row_weights and obs.stored_weights is not None:
@@ -72,6 +78,11 @@ class Grid:
         """Round a template, in fractional ticks, to integers that float32 can represent, within the limit."""
         rounded = np.rint(T).astype(np.float32).astype(np.float64)
         return np.clip(rounded, -self.limit, self.limit).astype(np.int32)
+
+    def cut_points(self, cuts: NDArray[np.float64]) -> NDArray[np.int32]:
+        """Return cut points in ticks, with the ends of the range of latent values before and after them."""
+        inner = np.clip(np.rint((cuts - self.offset) / self.step), -(2**VALUE_BITS), 2**VALUE_BITS)
+        return np.array([-(2**VALUE_BITS) - 1, *inner, 2**VALUE_BITS], np.int32)
 
     def values(self, T: NDArray[np.int32]) -> NDArray[np.float32]:
         """Convert a template from ticks to the scale of the data."""

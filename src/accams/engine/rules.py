@@ -1,4 +1,4 @@
-"""Rules by which a state chooses labels, row weights and effects: plain records, so that they can be sent."""
+"""Rules by which a state chooses labels, row weights, effects, latent values: plain records that can be sent."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -100,6 +100,19 @@ class Effects:
 
     kappa: float
     tau: float
+    key: Key
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Latent values z ~ N(f, spread^2 / weight) of ordinal observations within the interval of their value.
+
+    That of level y is (cuts[y], cuts[y + 1]]. All is in ticks; `unit` is the value of one unit of weight.
+    """
+
+    cuts: NDArray[np.int32]
+    spread: float
+    unit: float
     key: Key
 
 

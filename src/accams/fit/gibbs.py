@@ -1,9 +1,9 @@
 """bACCAMS: one chain of the Gibbs sampler.
 
 A visit takes one stencil out of the residual, draws its labels and template, and puts it back. A sweep draws the
-continuous effects, visits all stencils, and draws row precisions and sigma^2. The collapsed sampler draws labels with
-the template integrated out (partial collapsing), which is valid only if the template is redrawn right after its labels,
-before tau^2, sigma^2 or another stencil is touched.
+latent values of ordinal observations and the continuous effects, visits all stencils, and draws row precisions and
+sigma^2. The collapsed sampler draws labels with the template integrated out (partial collapsing), which is valid only
+if the template is redrawn right after its labels, before tau^2, sigma^2 or another stencil is touched.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,13 +14,14 @@ from scipy.special import gammaln, softmax
 
 from accams.engine.base import State
 from accams.engine.kmeans import QUICK, THOROUGH
-from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, RowNoise, Template, Update
+from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, Latent, RowNoise, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
 from accams.fit import conditionals
 from accams.fit.backfit import BackfitSettings, Visit, alternate, visit_of
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
+from accams.model.scale import Scale
 from accams.model.stencils import Labels
 
 Random = np.random.Generator
@@ -257,6 +258,8 @@ class Chain:
         self.visits[: len(self.state.templates), moves] = 0.0
         self._key = key_of(self.hyper.seed, Purpose.LABELS, self.number, self.sweep)  # of the label kernels
         random = generator(self.hyper.seed, Purpose.SWEEP, self.number, self.sweep)
+        if self.hyper.scale is not None:
+            self._draw_latent(self.hyper.scale)
         if self.hyper.continuous:
             self._draw_effects(random)
         return random
@@ -334,6 +337,15 @@ class Chain:
         """Return the template entries that are part of the state: with the collapsed sampler, of occupied blocks."""
         values = T * self.state.engine.grid.step
         return values[np.ix_(counts[0] > 0, counts[1] > 0)] if self.hyper.sampler == "collapsed" else values
+
+    def _draw_latent(self, scale: Scale) -> None:
+        """Draw the latent values of ordinal observations given the model; they are the data of this sweep.
+
+        They depend on nothing else of the sweep before, so they are no part of what a checkpoint holds.
+        """
+        grid, key = self.state.engine.grid, key_of(self.hyper.seed, Purpose.LATENT, self.number, self.sweep)
+        spread = float(np.sqrt(self.sigma2)) / grid.step
+        self.state.draw_latent(Latent(grid.cut_points(scale.cuts), spread, self.state.weight_unit, key))
 
     def _draw_effects(self, random: Random) -> None:
         """Draw the effects of rows and of columns, each followed by its variance."""

@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammaln
 
+from accams.model.scale import Scale
+
 Sampler = Literal["blocked", "collapsed"]
 LabelPrior = Literal["dirichlet", "crp"]
 Start = Literal["accams", "prior"]
@@ -35,6 +37,7 @@ class Hyperparameters:
     quick_start: bool = False  # whether k-means before them is cut short
     sub: Sequence[int] = (1,)  # label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
     seed: int = 0  # seed of all random numbers
+    scale: Scale | None = None  # cut points between the values of ordinal observations; None has normal ones
 
     def concentration(self, stencil: int, axis: int) -> float:
         """Return the prior weight of each cluster ("dirichlet") or of a new cluster ("crp")."""

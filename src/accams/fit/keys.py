@@ -20,6 +20,7 @@ class Purpose(IntEnum):
     CALIBRATION = 8
     PROBES = 9
     PROJECTION = 10
+    LATENT = 11
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

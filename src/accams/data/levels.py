@@ -1,0 +1,31 @@
+"""The distinct values of observations, where they are few: the steps of a rating scale."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.observations import Observations
+
+MOST_LEVELS = 50
+BLOCK = 1 << 20  # values looked at together
+
+
+def levels_of(observations: Observations, most: int = MOST_LEVELS) -> NDArray[np.float64] | None:
+    """Return the distinct values in increasing order, or None if there are more than `most`."""
+    found, values = np.zeros(0), observations.stored_values
+    for lo in range(0, len(values), BLOCK):
+        found = np.union1d(found, values[lo : lo + BLOCK].astype(np.float64))
+        if len(found) > most:
+            return None
+    observations.release_pages()
+    return found
+
+
+def level_numbers(observations: Observations) -> NDArray[np.int32]:
+    """Return the place of every value among the distinct ones, in row order."""
+    levels = levels_of(observations)
+    assert levels is not None
+    numbers, values = np.empty(observations.nnz, np.int32), observations.stored_values
+    for lo in range(0, len(values), BLOCK):
+        numbers[lo : lo + BLOCK] = np.searchsorted(levels, values[lo : lo + BLOCK].astype(np.float64))
+    observations.release_pages()
+    return numbers
