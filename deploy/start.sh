@@ -1,4 +1,4 @@
 #!/bin/sh
 # Compiled kernels are read from a folder that numba must be able to write to: a copy in memory.
-cp -r /accams/kernels "$NUMBA_CACHE_DIR" 2>/dev/null
+mkdir -p "$NUMBA_CACHE_DIR" && cp -r /accams/kernels/. "$NUMBA_CACHE_DIR"
 exec accams serve --host 0.0.0.0 "$@"
