@@ -206,6 +206,26 @@ def test_looking_around(client: TestClient) -> None:
             assert len(answer.json()["version"]) == 12
 
 
+ODD = [".", "..", "a\nb", "a/b", "/", "../../v1/model", " ", "?id=x&n=1", "é%2F#"]
+
+
+def test_ids_that_no_path_can_hold(serve: Serve, tmp_path: Path) -> None:
+    """Clients take dots out of paths, and routes have no newlines; queries hold anything."""
+    of = model("text ids")
+    names = [
+        Index([*ODD, *(f"{side}{p}" for p in range(size - len(ODD)))])
+        for side, size in zip("ui", of.shape, strict=True)
+    ]
+    replace(of, row_index=names[0], col_index=names[1]).save(tmp_path / "odd.accams")
+    client = serve(Source("odd", str(tmp_path / "odd.accams")))
+    for name in ODD:
+        assert client.get("/v1/items", params={"id": name}).json()["item"] == name
+        assert client.get("/v1/users", params={"id": name}).json()["user"] == name
+    for name in ODD:
+        assert client.delete("/v1/users", params={"id": name}).json()["user"] == name
+        assert client.get("/v1/users", params={"id": name}).status_code == 404
+
+
 def test_ids_that_javascript_would_round_are_text(serve: Serve, tmp_path: Path) -> None:
     large = 2**53 + 1
     of = replace(model("effects"), row_index=Index(large + np.arange(40)), col_index=Index(large + np.arange(24)))

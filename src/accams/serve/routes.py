@@ -32,6 +32,7 @@ operations = APIRouter(tags=["operations"])
 
 Name = Annotated[str | None, Query(max_length=200, description="Name of a model; the first without it")]
 IdText = Annotated[str, Query(max_length=s.LONGEST_ID)]
+IdPath = Annotated[str, Path(max_length=s.LONGEST_ID, description="An id; as ?id= where a path cannot hold it")]
 Count = Annotated[int, Query(ge=1, le=s.MOST_ITEMS)]
 
 
@@ -120,18 +121,29 @@ async def search(
     return await service.explore(model, "search", q, n)
 
 
-@router.get("/items", **told(d.ItemsOut, ANY, "explore", "List the best-known items, in turn from all branches"))
-async def items_of(service: Here, n: Count = 24, model: Name = None) -> Response:
-    return await service.explore(model, "items", n)
+# Clients take dots out of paths and routes have no newlines, so ids are taken from queries, too.
+
+
+@router.get(
+    "/items",
+    **told(d.ItemsOut | d.ItemOut, ANY, "explore", "List the best-known items of all branches, or describe one"),
+)
+async def items_of(service: Here, id: IdText | None = None, n: Count = 24, model: Name = None) -> Response:
+    return await (service.explore(model, "items", n) if id is None else service.explore(model, "item", id))
 
 
 @router.get("/items/{item:path}", **told(d.ItemOut, ANY, "explore", "Describe an item"))
-async def item_of(service: Here, item: Annotated[str, Path(max_length=s.LONGEST_ID)], model: Name = None) -> Response:
+async def item_of(service: Here, item: IdPath, model: Name = None) -> Response:
     return await service.explore(model, "item", item)
 
 
+@router.get("/users", **told(d.UserOut, ANY, "explore", "Describe a user, whatever the id"))
+async def any_user(service: Here, id: IdText, model: Name = None) -> Response:
+    return await service.explore(model, "user", id)
+
+
 @router.get("/users/{user:path}", **told(d.UserOut, ANY, "explore", "Describe a user"))
-async def user_of(service: Here, user: Annotated[str, Path(max_length=s.LONGEST_ID)], model: Name = None) -> Response:
+async def user_of(service: Here, user: IdPath, model: Name = None) -> Response:
     return await service.explore(model, "user", user)
 
 
@@ -169,10 +181,16 @@ async def feedback(ask: s.FeedbackAsk, service: Here) -> Response:
     return await service.feedback(ask)
 
 
-@router.delete(
-    "/users/{user:path}", **told(d.ForgottenOut, {**ANY, **problems(409, 507)}, "change", "Forget a person everywhere")
-)
-async def forget(service: Here, user: Annotated[str, Path(max_length=s.LONGEST_ID)], model: Name = None) -> Response:
+FORGET = {**ANY, **problems(409, 507)}
+
+
+@router.delete("/users", **told(d.ForgottenOut, FORGET, "change", "Forget a person everywhere, whatever the id"))
+async def forget_any(service: Here, id: IdText, model: Name = None) -> Response:
+    return await service.forget(model, id)
+
+
+@router.delete("/users/{user:path}", **told(d.ForgottenOut, FORGET, "change", "Forget a person everywhere"))
+async def forget(service: Here, user: IdPath, model: Name = None) -> Response:
     return await service.forget(model, user)
 
 

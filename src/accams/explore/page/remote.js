@@ -85,11 +85,11 @@ export class RemoteSource {
   }
 
   item(id) {
-    return this.get(`items/${encodeURIComponent(id)}`);
+    return this.get("items", { id }); // not in the path, from which browsers take dots
   }
 
   user(id) {
-    return this.get(`users/${encodeURIComponent(id)}`);
+    return this.get("users", { id });
   }
 
   stencils() {
