@@ -10,16 +10,54 @@ from typing import Any
 import hypothesis
 import pytest
 import schemathesis
+from pydantic import TypeAdapter
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
-from services import source
+from services import KINDS, model, source
+from starlette.testclient import TestClient
 
 from accams.serve.app import create_app
+from accams.serve.routes import router
 from accams.serve.settings import Settings
 
 ANY = {"deadline": None, "derandomize": True, "suppress_health_check": list(hypothesis.HealthCheck)}
 # A request may fit the schema and be refused: ids are those of a model, and some fields exclude each other.
 FREE = [positive_data_acceptance]
+
+
+def fits(client: TestClient, path: str, method: str = "GET", **request: Any) -> None:
+    """Check that an answer is what is said of its route: no field of another type, none less and none more."""
+    answer = client.request(method, f"/v1/{path}", **request)
+    is_able = answer.status_code not in (404, 422)  # lists have no stencils and predict no values
+    assert is_able or "lists" in str(request), answer.text
+    routes: list[Any] = list(router.routes)
+    route = next(x for x in routes if x.path_regex.match(answer.request.url.path) and method in x.methods)
+    if is_able:
+        kind = TypeAdapter(route.responses[200]["model"])
+        found = kind.validate_python(answer.json(), strict=True)
+        assert kind.dump_python(found, exclude_unset=True) == answer.json()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_as_described(client: TestClient, kind: str) -> None:
+    of, how = model(kind), {"model": kind}
+    item, user = str(of.items[4]), str(of.users[4]) if len(of.users) else None
+    views = ["model", "models", "items", "map", "hierarchy", "stencils", "stencils/0", f"items/{item}"]
+    for path in views:
+        fits(client, path, params=how)
+    fits(client, "items", params={"id": item, **how})
+    fits(client, "search", params={"q": "a", **how})
+    fits(client, "similar", params={"item": item, **how})
+    asks = [{"kind": what, "rated": {item: 4}, **how} for what in ("recommend", "predict", "explain")]
+    for ask, more in zip(asks, ({"explain": True}, {"items": [item]}, {"item": item}), strict=True):
+        ask.update(more)
+        fits(client, ask["kind"], "POST", json={key: x for key, x in ask.items() if key != "kind"})
+    fits(client, "batch", "POST", json={"requests": [*asks, {"kind": "similar", "item": item, **how}]})
+    if user is not None:
+        fits(client, f"users/{user}", params=how)
+        fits(client, "users", params={"id": user, **how})
+        fits(client, "hierarchy", params={"side": "users", **how})
+        fits(client, "similar", params={"user": user, **how})
 
 
 @pytest.fixture(scope="session")

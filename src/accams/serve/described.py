@@ -1,6 +1,6 @@
 """Answers of the service, as its OpenAPI document describes them; they are built as plain dictionaries, for speed."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -40,6 +40,20 @@ class ItemBlock(BaseModel):
     label: int
     size: int
     members: list[Ref]
+
+
+class ItemBlockOf(ItemBlock):
+    stencil: int
+
+
+class UserBlockOf(UserBlock):
+    stencil: int
+
+
+class LikerOut(UserBlockOf):
+    """Users who share a label, and how much more than the average user they like an item by it."""
+
+    value: float
 
 
 class TermOut(BaseModel):
@@ -147,9 +161,34 @@ class ItemsOut(Out):
     items: list[Ref]
 
 
+class UserRef(BaseModel):
+    user: int | str | float
+
+
+class BranchOut(BaseModel):
+    """A branch of a tree: by which labels of which stencil it was split off, and its most typical members."""
+
+    stencil: Annotated[int | None, Field(description="null at the root")]
+    labels: list[int]
+    size: int
+
+
+class ItemBranch(BranchOut):
+    members: list[Ref]
+
+
+class ItemNode(ItemBranch):
+    children: list["ItemNode"]
+
+
+class UserNode(BranchOut):
+    members: list[UserRef]
+    children: list["UserNode"]
+
+
 class HierarchyOut(Out):
     side: Literal["items", "users"]
-    root: dict[str, Any]
+    root: ItemNode | UserNode
 
 
 class ModelOut(Out):
@@ -180,22 +219,29 @@ class ModelsOut(BaseModel):
 class ItemOut(Out, Ref):
     weight: float
     average: float | None
-    blocks: list[dict[str, Any]]
-    liked_by: list[dict[str, Any]]
-    path: list[dict[str, Any]]
+    blocks: Annotated[list[ItemBlockOf], Field(description="Its cluster in each stencil; it is not named itself")]
+    liked_by: list[LikerOut]
+    path: Annotated[list[ItemBranch], Field(description="Its place in the tree of items, from the root on")]
 
 
 class UserOut(Out):
     user: int | str | float
     weight: float
     average: float | None
-    blocks: list[dict[str, Any]]
+    blocks: list[UserBlockOf]
     n_seen: int | None
     seen: list[Ref]
 
 
+class StencilSize(BaseModel):
+    stencil: int
+    rows: int
+    cols: int
+    contribution: Annotated[float, Field(description="Standard deviation of what it adds to predictions")]
+
+
 class StencilsOut(Out):
-    stencils: list[dict[str, Any]]
+    stencils: list[StencilSize]
 
 
 class StencilOut(Out):
@@ -206,19 +252,25 @@ class StencilOut(Out):
     cols: list[ItemBlock]
 
 
+class GroupOut(BaseModel):
+    """A branch of the tree of items, by its best known members."""
+
+    members: list[Ref]
+
+
 class MapOut(Out):
     items: list[int | str | float]
     titles: list[str | None]
     x: list[float]
     y: list[float]
     weight: list[float]
-    group: list[int]
-    groups: list[dict[str, Any]]
+    group: Annotated[list[int], Field(description="Of each item the place among groups, -1 for none")]
+    groups: list[GroupOut]
 
 
 class Answered(BaseModel):
     status: int
-    answer: dict[str, Any] | None = None
+    answer: RecommendOut | PredictOut | SimilarOut | ExplainValueOut | ExplainChoiceOut | None = None
     problem: ProblemOut | None = None
 
 
