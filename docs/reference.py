@@ -17,10 +17,13 @@ MODULES = (
     "accams.data.datasets",
     "accams.data.splits",
     "accams.data.planted",
+    "accams.data.eventlog",
     "accams.metrics",
     "accams.baselines",
     "accams.batch",
     "accams.report",
+    "accams.explore",
+    "accams.serve",
     "accams.theory",
 )
 KINDS = ("Classes", "Functions", "Exceptions", "Data")

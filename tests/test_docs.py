@@ -20,10 +20,13 @@ PUBLIC = [
     "accams.baselines",
     "accams.batch",
     "accams.data.datasets",
+    "accams.data.eventlog",
     "accams.data.planted",
     "accams.data.splits",
+    "accams.explore",
     "accams.metrics",
     "accams.report",
+    "accams.serve",
     "accams.theory",
 ]
 EXAMPLES = sorted((DOCS / "examples").glob("plot_*.py"))

@@ -12,8 +12,8 @@ __all__ = [
     "ACCAMS", "BayesianACCAMS", "Diagnostics", "Drift", "Evaluation", "Explanation", "FoldedRow", "InputError",
     "Interactions", "ItemACCAMS", "ItemMap", "ListEvaluation", "ListExplanation", "MissingDataError", "Model",
     "ModelFileError", "Observations", "Posterior", "Priors", "Recommendation", "Records", "Schedule", "Stencil",
-    "StencilSum", "Step", "Sweep", "__version__", "baselines", "batch", "data", "distill", "load",
-    "memory_estimate", "metrics", "refine", "report", "theory",
+    "StencilSum", "Step", "Sweep", "__version__", "baselines", "batch", "data", "distill", "explore",
+    "load", "memory_estimate", "metrics", "refine", "report", "serve", "theory",
 ]  # fmt: skip
 
 _NAMES = {  # by module
@@ -45,7 +45,7 @@ _NAMES = {  # by module
 _HOMES = {name: f"accams.{module}" for module, names in _NAMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from accams import baselines, batch, data, metrics, report, theory
+    from accams import baselines, batch, data, explore, metrics, report, serve, theory
     from accams.data.observations import Observations
     from accams.engine.memory import memory_estimate
     from accams.errors import InputError, MissingDataError, ModelFileError

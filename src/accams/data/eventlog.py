@@ -19,7 +19,6 @@ from accams.data.events import (
     Events,
     Lines,
     is_at,
-    is_log,
     is_whole,
     line_of,
     lock,
@@ -31,7 +30,7 @@ from accams.errors import AccamsError, InputError, WriteError
 from accams.settings.kinds import Integer, Words
 from accams.writing import reported, write_atomically
 
-__all__ = ["EventLog", "Events", "is_log", "read_events"]
+__all__ = ["EventLog", "Events", "read_events"]
 
 MAX_BYTES = 1 << 26
 CHUNK = 1 << 20

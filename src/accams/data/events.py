@@ -47,6 +47,12 @@ class Events:
         Ids: integers, or integers and text.
     values, times : arrays of float
         Times are seconds since 1970.
+
+    Examples
+    --------
+    >>> events = Events.of([("ann", 7, 5.0, 1.5e9), ("bob", 7, 2.0, 1.6e9)])
+    >>> len(events), events.items
+    (2, array([7, 7]))
     """
 
     users: NDArray[Any]
@@ -78,6 +84,16 @@ def read_events(path: str | Path, *, damaged: str = "error") -> Events:
     Returns
     -------
     Events
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from accams.data.eventlog import EventLog
+    >>> with TemporaryDirectory() as folder:
+    ...     logged = EventLog(f"{folder}/feedback.log").append(["ann", "bob"], [7, 8], [5, 4])
+    ...     events = read_events(f"{folder}/feedback.log")
+    >>> events.users.tolist(), events.items.tolist(), events.values.tolist()
+    (['ann', 'bob'], [7, 8], [5.0, 4.0])
     """
     Words("error", "skip").check("damaged", damaged)
     events = list[Event]()

@@ -49,6 +49,16 @@ def export(
     users : bool, default False
         Whether the page tells the ids of users, their labels and what they have seen. Without, labels of users are in
         the files only as counts: which user has which ones cannot be told.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from accams import ACCAMS
+    >>> model = ACCAMS(n_stencils=1, n_clusters=2).fit(np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])).model_
+    >>> with TemporaryDirectory() as folder:
+    ...     export(model, Path(folder, "site"), titles={0: "Heat", 1: "Alien", 2: "Bambi"}, name="films")
+    ...     sorted(path.name for path in Path(folder, "site").iterdir() if path.suffix != ".js")
+    ['ids.json', 'index.html', 'model.accams', 'site.json', 'style.css']
     """
     folder = Path(folder)
     if folder.exists():

@@ -39,11 +39,31 @@ def create_app(settings: Settings) -> FastAPI:
     Parameters
     ----------
     settings : Settings
-        What to serve, and within which limits. Host, port and workers are those of whoever runs the application.
+        What to serve, and within which limits. Port and workers are those of whoever runs the application; `host` says
+        whether it can be reached from elsewhere.
 
     Returns
     -------
     FastAPI
+        Models are loaded when it starts.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from starlette.testclient import TestClient
+    >>> from accams import ACCAMS
+    >>> from accams.serve import Settings, Source, create_app
+    >>> model = ACCAMS(n_stencils=1, n_clusters=2).fit(np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2]))
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "films.accams")
+    ...     model.save(path)
+    ...     app = create_app(Settings((Source("films", str(path)),), access_log=False))
+    ...     with TestClient(app, base_url="http://localhost") as client:
+    ...         answer = client.post("/v1/recommend", json={"rated": {"0": 3}, "n": 1})
+    >>> [line["item"] for line in answer.json()["items"]]
+    [2]
     """
     service = Service(settings, Metrics())
     service.open_logs()

@@ -14,7 +14,26 @@ VARIABLE = "ACCAMS_SERVE"  # of the environment, by which worker processes recei
 
 @dataclass(frozen=True)
 class Source:
-    """A model to serve: its name, its file, those of titles and of what users have seen, and the feedback log."""
+    """A model to serve.
+
+    Parameters
+    ----------
+    name : str
+        By which requests choose it; the first model answers requests without a name.
+    model : str
+        Path of the model file.
+    titles : str, optional
+        Path of a table with the titles of items.
+    history : str, optional
+        Path of what users have seen: a history file, a table or a store.
+    feedback : str, optional
+        Path of the log to which feedback is written; without, feedback is refused.
+
+    Examples
+    --------
+    >>> Source("films", "films.accams", titles="movies.csv").history is None
+    True
+    """
 
     name: str
     model: str
@@ -30,19 +49,60 @@ class Source:
 
 @dataclass(frozen=True)
 class Settings:
-    """What to serve, where, and within which limits."""
+    """What to serve, where, and within which limits.
+
+    Parameters
+    ----------
+    sources : tuple of Source
+        The models.
+    host : str, default "127.0.0.1"
+        Address at which to listen. At a local one, the service answers to local names alone.
+    port : int, default 8000
+        0 for any that is free.
+    workers : int, default 1
+        Processes that answer.
+    watch : float, optional
+        Seconds between looks at the files, of which new versions are loaded. Several workers look every second.
+    token_file : str, optional
+        Where `tokens` were read from, for worker processes to read them again.
+    origins : tuple of str
+        Sites whose pages may call (CORS), such as ``https://shop.example``.
+    hosts : tuple of str
+        Names by which the service may be called, besides local ones; any, if it listens at another address and there
+        are none.
+    max_body : int, default 1 MiB
+        Bytes of a request.
+    max_batch : int, default 1000
+        Requests of a batch, and events of feedback, at a time.
+    rate : float, optional
+        Requests of one client in a second.
+    access_log : bool, default True
+        Whether requests are logged, by route.
+    page : bool, default True
+        Whether there is a page at ``/``.
+    tokens : frozenset of str
+        One of which requests must bear, if there are any.
+
+    Examples
+    --------
+    >>> settings = Settings((Source("films", "films.accams"),), tokens=frozenset({"secret"}))
+    >>> settings.is_local, settings.looks_every is None
+    (True, True)
+    >>> settings  # without secrets
+    Settings(sources=(Source(name='films', ...),), host='127.0.0.1', port=8000, ..., page=True)
+    """
 
     sources: tuple[Source, ...]
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
-    watch: float | None = None  # seconds between looks at the files
+    watch: float | None = None
     token_file: str | None = None
-    origins: tuple[str, ...] = ()  # that may call from other pages (CORS)
-    hosts: tuple[str, ...] = ()  # names by which the service may be called
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     max_body: int = 1 << 20
     max_batch: int = 1000
-    rate: float | None = None  # requests of one client in a second
+    rate: float | None = None
     access_log: bool = True
     page: bool = True
     tokens: frozenset[str] = field(default=frozenset(), repr=False)
