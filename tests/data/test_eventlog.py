@@ -297,6 +297,14 @@ class TestForget:
         assert log.forget("user 0", damaged="skip") == 1
         assert [event[0] for event in read(log)] == ["user 2"]
 
+    def test_damaged_lines_go_even_where_the_user_has_none(self, log: EventLog) -> None:
+        """Nobody knows whose they were."""
+        events = fill(log, 3)
+        log.path.write_bytes(log.path.read_bytes().replace(b"user 1", b"user x"))
+        assert log.forget("nobody", damaged="skip") == 0
+        assert read(log) == [events[0], events[2]]
+        assert b"user x" not in log.path.read_bytes()
+
 
 class TestTogether:
     def test_threads(self, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from logs import use_log
 from mutate import (
     Random,
     changed_array,
@@ -364,4 +365,5 @@ TARGETS: dict[str, Use] = {
     "binary": use_binary,
     "archive": use_archive,
     "titles": use_titles,
+    "log": use_log,
 }

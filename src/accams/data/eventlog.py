@@ -136,11 +136,13 @@ class EventLog:
             self._end(handle)
             self._known = None
             for path in segments_of(self.path):  # the newest last: whoever waits for it finds all of them done
-                lines = list(Lines(path, damaged == "skip", newest=False).of(path.read_bytes()))
+                before = path.read_bytes()
+                lines = list(Lines(path, damaged == "skip", newest=False).of(before))
                 kept = [line for line, event in lines if event[0] != user]
-                if len(kept) < len(lines):
-                    write_atomically(path, HEADER + b"".join(kept))
-                    removed += len(lines) - len(kept)
+                after = HEADER + b"".join(kept)
+                if after != before:  # also where damaged lines are all that goes: they may be of this user
+                    write_atomically(path, after)
+                removed += len(lines) - len(kept)
         return removed
 
     def __repr__(self) -> str:
