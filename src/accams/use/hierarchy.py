@@ -103,7 +103,7 @@ class Tree:
         self, stencil: int | None, labels: tuple[int, ...], inside: Positions, left: list[int], lean: Floats,
         line: Floats,
     ) -> Node:  # fmt: skip
-        typical = inside[np.argsort(-self._leaning(lean)[inside], kind="stable")[: self.members]]
+        typical = inside[np.argsort(-self._leaning(lean, inside), kind="stable")[: self.members]]
         children = []
         if left:
             s, labels_inside = left[0], self._labels[inside, left[0]]
@@ -117,15 +117,15 @@ class Tree:
         ids = tuple(self.index.ids[typical].tolist())
         return Node(stencil, labels, len(inside), ids, line, tuple(children))
 
-    def _leaning(self, lean: Floats) -> Floats:
-        """Return how much each column's predictions lean towards a direction, given by a number per row."""
+    def _leaning(self, lean: Floats, inside: Positions) -> Floats:
+        """Return how much predictions of these columns lean towards a direction, given by a number per row."""
         if not lean.any():
-            return self.weights
-        leaning = np.zeros(len(self._labels))
+            return self.weights[inside]
+        leaning, labels = np.zeros(len(inside)), self._labels[inside]
         for s in range(len(self.codes.starts)):
             lines = self._lines[s][0]
             towards = np.bincount(self._others[:, s], weights=lean, minlength=lines.shape[1] + 1)[: lines.shape[1]]
-            leaning += np.append(lines @ towards, 0.0)[self._labels[:, s]]
+            leaning += np.append(lines @ towards, 0.0)[labels[:, s]]
         return leaning
 
     @cached_property

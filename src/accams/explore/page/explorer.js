@@ -3,6 +3,7 @@
 import { Codes, countLabels, sharesOf } from "./codes.js";
 import { Index } from "./ids.js";
 import { Lists } from "./lists.js";
+import { pauses } from "./pauses.js";
 import { Problem, expect } from "./problem.js";
 import { ranked } from "./scoring.js";
 import { Search } from "./search.js";
@@ -32,6 +33,18 @@ export class Explorer {
   get order() {
     this.ordered ??= ranked(this.weights.cols, this.weights.cols.keys());
     return this.ordered;
+  }
+
+  /** Compute what blocks are named by, stencil by stencil, before somebody asks for all of them at once. */
+  prepare() {
+    this.preparing ??= (async () => {
+      const pause = pauses();
+      for (let s = 0; s < this.codes.size; s++) {
+        for (const side of [0, 1]) this.side(side, s);
+        await pause();
+      }
+    })();
+    return this.preparing;
   }
 
   get info() {
@@ -180,18 +193,23 @@ export class Explorer {
     };
   }
 
-  /** Return the best-known items, in turn from each branch of the tree. */
+  /** Return the best-known items, in turn from each branch of the tree; those in no branch last. */
   bestKnown({ n = 24 } = {}) {
     const { items, group } = this.site.map;
-    const places = items ?? [...Array(this.items.size).keys()];
-    const order = [...places.keys()].sort((a, b) => this.weights.cols[places[b]] - this.weights.cols[places[a]] || a - b);
-    const met = new Map();
-    const turns = order.map((p) => {
-      met.set(group[p], (met.get(group[p]) ?? -1) + 1);
-      return { p, turn: group[p] < 0 ? Infinity : met.get(group[p]), branch: group[p] };
-    });
-    turns.sort((a, b) => (a.turn === b.turn ? a.branch - b.branch : a.turn - b.turn));
-    return { ...this.head, items: this.refs(turns.slice(0, n).map(({ p }) => places[p])) };
+    const branchOf = new Int32Array(this.items.size).fill(-2); // not on the map
+    group.forEach((branch, p) => (branchOf[items ? items[p] : p] = branch));
+    const branches = new Map();
+    for (const p of this.order) {
+      if (branchOf[p] === -2) continue;
+      if (!branches.has(branchOf[p])) branches.set(branchOf[p], []);
+      const inside = branches.get(branchOf[p]);
+      if (inside.length < n) inside.push(p);
+    }
+    const alone = branches.get(-1) ?? [];
+    branches.delete(-1);
+    const all = [...branches].sort(([a], [b]) => a - b).map(([, inside]) => inside);
+    const turns = Array.from({ length: n }, (_, turn) => all.flatMap((inside) => inside.slice(turn, turn + 1)));
+    return { ...this.head, items: this.refs([...turns.flat(), ...alone].slice(0, n)) };
   }
 
   async search({ q, n = 10 }) {

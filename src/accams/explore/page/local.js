@@ -36,6 +36,7 @@ export class LocalSource {
   }
 
   async recommend(request) {
+    if (request?.explain) await this.answers.prepare();
     return this.answers.recommend(request);
   }
 
@@ -48,6 +49,7 @@ export class LocalSource {
   }
 
   async explain(request) {
+    await this.answers.prepare();
     return this.answers.explain(request);
   }
 
@@ -64,18 +66,22 @@ export class LocalSource {
   }
 
   async item(id) {
+    await this.answers.prepare();
     return this.answers.item(id);
   }
 
   async user(id) {
+    await this.answers.prepare();
     return this.answers.user(id);
   }
 
   async stencils() {
+    await this.answers.prepare();
     return this.answers.stencils();
   }
 
   async stencil(s) {
+    await this.answers.prepare();
     return this.answers.stencil(s);
   }
 

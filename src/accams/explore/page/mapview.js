@@ -1,12 +1,16 @@
-// The map: every item a point. Drawn on a canvas, so that 100,000 of them can be moved without a freeze.
+// The map: every item a point. 100,000 of them can be moved without a freeze.
 
 import { count, h, later } from "./dom.js";
+import { Dots } from "./dots.js";
 import { itemLink, named, place } from "./parts.js";
+import { ranked } from "./scoring.js";
 
 const COLOURS = 6; // --group-0 ... in the style sheet
 const GRID = 64; // cells by which points are found, along each side
 const LABELS = 60; // titles that are tried
 const NEAR = 14; // pixels
+const FEW = 3000; // points in view that a canvas draws, of any size; more of them are smaller, and pixels
+const MOST_INK = 1; // by how much all points together may be larger than the map
 
 class Points {
   constructor(map) {
@@ -14,9 +18,11 @@ class Points {
     this.x = Float32Array.from(map.x);
     this.y = Float32Array.from(map.y);
     this.group = Int8Array.from(map.group, (g) => (g < 0 ? -1 : g % COLOURS));
-    this.order = Uint32Array.from({ length: this.size }, (_, p) => p).sort((a, b) => map.weight[b] - map.weight[a]);
+    this.order = ranked(map.weight, map.weight.keys());
     const top = map.weight[this.order[0]] || 1;
     this.radius = Float32Array.from(map.weight, (w) => 1.2 + 3.3 * Math.sqrt(Math.max(0, w) / top));
+    this.layers = Array.from({ length: COLOURS + 1 }, () => []); // in which they are drawn, the best known last
+    for (let k = this.size - 1; k >= 0; k -= 1) this.layers[this.group[this.order[k]] + 1].push(this.order[k]);
     this.map = map;
     this.cells = Array.from({ length: GRID * GRID }, () => []);
     for (let p = 0; p < this.size; p += 1) this.cells[this.cell(this.x[p]) + GRID * this.cell(this.y[p])].push(p);
@@ -52,6 +58,8 @@ export async function map({ source }, _, given) {
   const inView = h("ul", { class: "plain columns3", "aria-label": "Items in view" });
   const view = { x: 0, y: 0, scale: 1 };
   const pen = canvas.getContext("2d");
+  const dots = new Dots();
+  const [px, py] = [new Float32Array(points.size), new Float32Array(points.size)]; // of points in view
   let [wide, high, marked, waiting] = [0, 0, -1, false];
   if (given.item !== undefined) {
     marked = points.map.items.findIndex((id) => String(id) === given.item);
@@ -62,40 +70,61 @@ export async function map({ source }, _, given) {
   const toMap = (px, py) => [view.x + (px - wide / 2) / unit(), view.y - (py - high / 2) / unit()];
   const isInside = ([px, py], pad = 0) => px > -pad && py > -pad && px < wide + pad && py < high + pad;
 
+  /** Return the points in view by layers, and set where they are in pixels of the screen. */
+  function shown(ratio) {
+    const [right, bottom, k] = [canvas.width, canvas.height, unit() * ratio];
+    const [x0, y0, pad] = [right / 2 - view.x * k, bottom / 2 + view.y * k, 5 * ratio];
+    return points.layers.map((layer) => layer.filter((p) => {
+      px[p] = x0 + points.x[p] * k;
+      py[p] = y0 - points.y[p] * k;
+      return px[p] > -pad && py[p] > -pad && px[p] < right + pad && py[p] < bottom + pad;
+    }));
+  }
+
+  /** Draw a few points as circles. */
+  function trace(layers, grown, colours) {
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, canvas.width, canvas.height);
+    pen.globalAlpha = 0.75;
+    layers.forEach((layer, g) => {
+      pen.fillStyle = colours[g];
+      for (const p of layer) {
+        pen.beginPath();
+        pen.arc(px[p], py[p], points.radius[p] * grown, 0, 7);
+        pen.fill();
+      }
+    });
+    pen.globalAlpha = 1;
+  }
+
+  /** Draw many points, in pixels of the screen. */
+  function scatter(layers, grown, colours, paper) {
+    let ink = 0;
+    for (const layer of layers) for (const p of layer) ink += 4 * (points.radius[p] * grown) ** 2;
+    const size = grown * Math.min(1, Math.sqrt((MOST_INK * canvas.width * canvas.height) / ink));
+    dots.begin(pen, paper);
+    layers.forEach((layer, g) => dots.draw(pen, colours[g], layer, px, py, points.radius, size));
+    dots.end(pen);
+  }
+
   function draw() {
     waiting = false;
+    if (!wide || !high) return;
     const style = getComputedStyle(canvas);
-    const colours = Array.from({ length: COLOURS }, (_, g) => style.getPropertyValue(`--group-${g}`).trim());
-    const [ink, paper] = [style.getPropertyValue("--ink"), style.getPropertyValue("--paper")];
     const ratio = devicePixelRatio || 1;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, wide, high);
+    const colours = ["--faint", ...Array.from({ length: COLOURS }, (_, g) => `--group-${g}`)].map((name) => style.getPropertyValue(name).trim());
+    const [ink, paper] = ["--ink", "--paper"].map((name) => style.getPropertyValue(name).trim());
     const grown = Math.min(3, Math.sqrt(view.scale));
-    pen.globalAlpha = 0.75;
-    for (let g = -1; g < COLOURS; g += 1) {
-      pen.fillStyle = g < 0 ? style.getPropertyValue("--faint") : colours[g];
-      for (let k = points.size - 1; k >= 0; k -= 1) {
-        const p = points.order[k];
-        if (points.group[p] !== g) continue;
-        const at = toScreen(p);
-        if (!isInside(at, 5)) continue;
-        const r = points.radius[p] * grown;
-        if (points.size > 20000 && r < 2.2) pen.fillRect(at[0] - r / 2, at[1] - r / 2, r, r);
-        else {
-          pen.beginPath();
-          pen.arc(at[0], at[1], r, 0, 7);
-          pen.fill();
-        }
-      }
-    }
-    pen.globalAlpha = 1;
+    const layers = shown(ratio);
+    const draws = layers.reduce((sum, layer) => sum + layer.length, 0) > FEW ? scatter : trace;
+    draws(layers, grown * ratio, colours, paper);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     label(ink, paper);
     if (marked >= 0) {
-      const [px, py] = toScreen(marked);
       pen.strokeStyle = ink;
       pen.lineWidth = 2;
       pen.beginPath();
-      pen.arc(px, py, points.radius[marked] * grown + 4, 0, 7);
+      pen.arc(...toScreen(marked), points.radius[marked] * grown + 4, 0, 7);
       pen.stroke();
     }
   }

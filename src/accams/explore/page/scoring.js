@@ -65,7 +65,26 @@ export function bestOf(scores, n, among = null, leftOut = null) {
   return best;
 }
 
+/** Return the first place in a sorted array whose entry is not below `wanted`. */
+export function lowerBound(sorted, wanted, lo = 0) {
+  let hi = sorted.length;
+  while (lo < hi) {
+    const middle = (lo + hi) >> 1;
+    if (sorted[middle] < wanted) lo = middle + 1;
+    else hi = middle;
+  }
+  return lo;
+}
+
 /** Return all places in `among`, ascending, by decreasing score; ties stay in their order. */
 export function ranked(scores, among) {
-  return Uint32Array.from(among).sort((a, b) => scores[b] - scores[a] || a - b);
+  const places = Uint32Array.from(among);
+  const sorted = Float64Array.from(places, (p) => -scores[p]).sort(); // numbers alone: many times as fast as by a function
+  const met = new Uint32Array(places.length); // at the first of equal scores, how many of them have their place
+  const out = new Uint32Array(places.length);
+  for (const p of places) {
+    const first = lowerBound(sorted, -scores[p]);
+    out[first + met[first]++] = p;
+  }
+  return out;
 }

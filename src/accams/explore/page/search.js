@@ -1,10 +1,13 @@
 // Search titles, with errors of typing: the twin of accams/use/search.py, with the same order and the same scores.
 
+import { pauses } from "./pauses.js";
+import { lowerBound } from "./scoring.js";
+
 const [EXACT, PREFIX, WORDS] = [1, 0.9, 0.8];
 const [LONGEST, LONGEST_WORD, LONGEST_QUERY, MOST_WORDS] = [500, 40, 200, 16];
 const [ONE_EDIT, TWO_EDITS] = [3, 8]; // letters from which on a word may have so many
 const NONE = 255;
-const [CHUNK, PIECE] = [1000, 8000]; // titles indexed at a time, and sorted
+const [CHUNK, PIECE] = [200, 4000]; // what is indexed at a time, and sorted
 const PLAIN = { ß: "ss", ς: "σ", ø: "o", đ: "d", ð: "d", ł: "l", æ: "ae", œ: "oe", þ: "th", ı: "i" };
 const APOSTROPHE = /['’](?=(?:s|t|d|m|re|ll|ve)(?![\p{L}\p{N}]))/gu; // which people leave out: schindlers list
 const ASCII = /^[\0-\x7f]*$/;
@@ -60,19 +63,16 @@ function ones(x) {
   return (((x + (x >>> 4)) & 0x0f0f0f0f) * 0x01010101) >>> 24;
 }
 
-/** Return the first place in a sorted array whose entry is not below `wanted`. */
-function lowerBound(sorted, wanted, lo = 0) {
-  let hi = sorted.length;
-  while (lo < hi) {
-    const middle = (lo + hi) >> 1;
-    if (sorted[middle] < wanted) lo = middle + 1;
-    else hi = middle;
-  }
-  return lo;
-}
-
 const byText = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-const pause = () => new Promise((resume) => setTimeout(resume, 0));
+const pause = pauses();
+
+/** Do something for each, with pauses in between. */
+async function slowly(all, what) {
+  for (let p = 0; p < all.length; p++) {
+    what(all[p], p);
+    if (p % CHUNK === CHUNK - 1) await pause();
+  }
+}
 
 /** Sort in pieces that are then merged, with pauses in between. */
 async function sorted(all, compare) {
@@ -84,18 +84,20 @@ async function sorted(all, compare) {
   while (runs.length > 1) {
     const longer = [];
     for (let r = 0; r < runs.length; r += 2) {
-      longer.push(r + 1 < runs.length ? merged(runs[r], runs[r + 1], compare) : runs[r]);
-      await pause();
+      longer.push(r + 1 < runs.length ? await merged(runs[r], runs[r + 1], compare) : runs[r]);
     }
     runs = longer;
   }
   return runs[0] ?? [];
 }
 
-function merged(one, two, compare) {
+async function merged(one, two, compare) {
   const out = [];
   let [a, b] = [0, 0];
-  while (a < one.length && b < two.length) out.push(compare(one[a], two[b]) <= 0 ? one[a++] : two[b++]);
+  while (a < one.length && b < two.length) {
+    out.push(compare(one[a], two[b]) <= 0 ? one[a++] : two[b++]);
+    if (out.length % CHUNK === 0) await pause();
+  }
   while (a < one.length) out.push(one[a++]);
   while (b < two.length) out.push(two[b++]);
   return out;
@@ -107,8 +109,8 @@ export class Search {
     const search = new Search();
     const vocabulary = new Map();
     const [ofTitle, ofWord, texts] = [[], [], []];
-    for (let p = 0; p < titles.length; p++) {
-      const [text, words] = wordsOf(cut(titles[p], LONGEST));
+    await slowly(titles, (title, p) => {
+      const [text, words] = wordsOf(cut(title, LONGEST));
       texts.push(text);
       for (const word of new Set(words)) {
         let number = vocabulary.get(word);
@@ -116,13 +118,12 @@ export class Search {
         ofTitle.push(p);
         ofWord.push(number);
       }
-      if (p % CHUNK === CHUNK - 1) await pause();
-    }
+    });
     search.weights = weights;
     await search.indexWords(vocabulary, ofTitle, ofWord);
     await search.indexTexts(texts);
     search.ids = new Map();
-    ids?.forEach((id, p) => {
+    await slowly(ids ?? [], (id, p) => {
       const key = fold(id);
       if (!search.ids.has(key)) search.ids.set(key, p);
     });
@@ -135,20 +136,18 @@ export class Search {
     const rank = new Uint32Array(this.names.length);
     this.names.forEach((name, place) => (rank[vocabulary.get(name)] = place));
     this.starts = new Uint32Array(this.names.length + 1);
-    for (const word of ofWord) this.starts[rank[word] + 1]++;
+    await slowly(ofWord, (word) => this.starts[rank[word] + 1]++);
     for (let p = 0; p < this.names.length; p++) this.starts[p + 1] += this.starts[p];
     const at = this.starts.slice();
     this.postings = new Uint32Array(ofTitle.length);
-    ofWord.forEach((word, p) => (this.postings[at[rank[word]]++] = ofTitle[p]));
-    await pause();
+    await slowly(ofWord, (word, p) => (this.postings[at[rank[word]]++] = ofTitle[p]));
     this.lengths = new Uint8Array(this.names.length);
     this.masks = new Uint32Array(this.names.length);
-    this.names.forEach((name, p) => {
+    await slowly(this.names, (name, p) => {
       const letters = Array.from(name);
       this.lengths[p] = letters.length;
       this.masks[p] = maskOf(letters);
     });
-    await pause();
   }
 
   async indexTexts(texts) {

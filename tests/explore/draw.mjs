@@ -1,0 +1,25 @@
+// Order places by score, and draw discs: node draw.mjs PAGE < {scores, among, size, discs} of which each is {colour, x, y, r}.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const page = (name) => import(pathToFileURL(join(process.argv[2], name)));
+const { ranked } = await page("scoring.js");
+const { Dots } = await page("dots.js");
+const { scores, among, size, discs } = JSON.parse(readFileSync(0, "utf-8"));
+const [width, height] = size;
+const made = [];
+const pen = {
+  canvas: { width, height },
+  fillStyle: "",
+  createImageData: (w, h) => ({ width: w, height: h, data: new Uint8ClampedArray(4 * w * h) }),
+  putImageData: (image) => made.push(Array.from(image.data)),
+};
+const dots = new Dots();
+for (let turn = 0; turn < 2; turn += 1) { // the second picture is the same as the first
+  dots.begin(pen, "#ffffff");
+  for (const { colour, x, y, r } of discs) dots.draw(pen, colour, [0], [x], [y], [r / 2], 2);
+  dots.end(pen);
+}
+process.stdout.write(JSON.stringify({ order: Array.from(ranked(scores, among)), made }));
