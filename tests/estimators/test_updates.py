@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -254,28 +253,6 @@ class TestLists:
             column = found.col_index.positions([item])[0]
             weight = own.weights[: own.starts[1]][own.columns[: own.starts[1]] == column]
             assert weight[0] == pytest.approx(feedback.weights(np.array([rating]))[0])
-
-    def test_new_items_are_left_out(self, lists: ItemACCAMS) -> None:
-        with pytest.warns(UserWarning, match="2 items of the history are unknown to this model and ignored"):
-            found = lists.model_.update(NEWS, history=OLD)
-        assert found.items.tolist() == lists.model_.items.tolist()
-        assert found.users.tolist()[-2:] == ["u 40", "u 41"]
-
-    def test_of_both_they_are_ranked_by_value(self, lists: ItemACCAMS, tmp_path: Path) -> None:
-        both = model_of(ACCAMS(3, 4).fit(OLD)).with_lists(lists)
-        with pytest.warns(UserWarning, match="2 new items are predicted, and ranked by value, but are not in lists"):
-            found = both.update(NEWS, history=OLD)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            listed = found.recommend("u 40", N + 2)["item"].tolist()
-            assert "i 24" in found.recommend("u 40", N + 2, by="value", exclude_seen=False)["item"].tolist()
-        assert {"i 24", "i 25"}.isdisjoint(listed)
-        assert found.explain("u 06", "i 24", by="choice").terms in ((), [])
-        found.save(tmp_path / "m.accams", history=True)
-        assert list(accams.load(tmp_path / "m.accams").recommend("u 41", 5)) == list(found.recommend("u 41", 5))
-        guest = {"i 02": 5.0}
-        expected = [(x.item, x.score) for x in both.recommend(history=guest, n=5)]
-        assert [(x.item, x.score) for x in found.recommend(history={**guest, "i 24": 5.0}, n=5)] == expected
 
 
 def test_zeros_that_are_observed() -> None:

@@ -79,6 +79,10 @@ def model(kind: str) -> Model:
         return ItemACCAMS(penalty=10.0, **size).fit(observed()).model_
     if kind == "both":
         return model("accams").with_lists(model("lists"))
+    if kind in ("updated", "updated map"):  # two items that came later, and somebody who chose one of them
+        new = [(row, N + row % 2) for row in range(10)] + [(M, N), (M, 2)]
+        before = model("both" if kind == "updated" else "whole map")
+        return before.update(new, [5.0] * len(new), history="model")
     if kind == "text ids":
         return labelled(random_sum([(3, 4), (2, 2)]), "text")
     if kind == "effects":
@@ -93,8 +97,8 @@ def model(kind: str) -> Model:
 
 
 KINDS = (
-    "accams", "zeros", "small", "lists", "whole map", "both", "text ids", "effects", "many sizes", "one stencil",
-    "no stencil",
+    "accams", "zeros", "small", "lists", "whole map", "both", "updated", "updated map", "text ids", "effects",
+    "many sizes", "one stencil", "no stencil",
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ ASKS = {
     "explain": schemas.ExplainAsk,
 }
 Request = tuple[str, Any]
+LEFT = ("accams", "lists", "both", "updated map", "one stencil")
 pytestmark = pytest.mark.filterwarnings("ignore:n=")
 
 
@@ -68,7 +69,7 @@ class Twin:
 
 def thinned(kind: str) -> Any:
     """Kinds that others stand for are left to the full run."""
-    return pytest.param(kind, marks=pytest.mark.full) if kind in ("accams", "lists", "one stencil") else kind
+    return pytest.param(kind, marks=pytest.mark.full) if kind in LEFT else kind
 
 
 @pytest.fixture(scope="module", params=map(thinned, KINDS))

@@ -70,7 +70,8 @@ def test_the_error_of_columns(cells, dropout, monkeypatch):
     templates = [np.pad(T.astype(float), ((0, 1), (0, 1))) for T in small.templates]
     rows = tail.Options.of(small.row_labels, [len(T) for T in templates], head, 60)
     cols = tail.Options.of(small.col_labels, [T.shape[1] for T in templates], head, 60)
-    quadratic, linear = tail._error_of_columns(rows, templates, head, rest, some, scales, Ridge(PENALTY, dropout))
+    told, held, linear = tail.error_of_columns(rows, templates, head, rest, some, scales, Ridge(PENALTY, dropout))
+    quadratic = told + held
     random = np.random.default_rng(0)
     for j in (0, 7, 19):
         v, column = np.zeros(cols.number), np.zeros(60)

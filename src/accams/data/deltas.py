@@ -39,7 +39,8 @@ def _observations(users: Any, items: Any, values: NDArray[np.float64], times: An
     with usable_ids():
         (row_index, i), (col_index, j) = Index.of(users, "row id"), Index.of(items, "column id")
     keep = _last_of_each(i, j, len(col_index), times)
-    return Observations.from_coo(i[keep], j[keep], values[keep], row_index=row_index, col_index=col_index)
+    when = None if times is None else times[keep]
+    return Observations.from_coo(i[keep], j[keep], values[keep], row_index=row_index, col_index=col_index, times=when)
 
 
 def _latest_rows(table: Any) -> Any:

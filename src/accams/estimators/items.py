@@ -123,7 +123,7 @@ class ItemACCAMS(StencilEstimator, ItemSettings):
             trial = partial(self._trial, inside, gram, observations, head, seed)
             ridge = chosen_ridge(trial, gram, penalty, dropout, progress.of("choosing penalty and dropout"))
             gram = dropped(gram, ridge.dropout, overwrite=True)
-            item_map = ItemMap.empty(masses, ridge.penalty, observations.shape[0], feedback)
+            item_map = ItemMap.empty(masses, ridge.penalty, observations.shape[0], feedback, ridge.dropout)
             self._describe(X, y, observations, item_map, ridge)
             if self.max_bytes is None:
                 item_map = replace(item_map, dense=solved(gram, item_map.penalty).astype(np.float32))

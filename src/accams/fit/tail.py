@@ -97,7 +97,8 @@ def extended(
     cols = Options.of(stencils.col_labels, [T.shape[1] for T in templates], head, size)
     tail = np.setdiff1d(np.arange(size), head)
     scales = scales_of(levels, ridge.penalty)
-    quadratic, linear = _error_of_columns(rows, templates, head, tail, choices, scales, ridge)
+    told, held, linear = error_of_columns(rows, templates, head, tail, choices, scales, ridge)
+    quadratic = told + held
     for _ in range(MOST):
         labels, prices = np.zeros((len(tail), len(templates)), np.int64), cols.prices(head, price)
         kernels.choose_labels(0, len(tail), linear, quadratic, cols.first, prices, PASSES, labels)
@@ -109,27 +110,37 @@ def extended(
     raise InputError(f"{max_bytes:,} bytes are too few for a map of {size:,} items: give more")
 
 
-def _error_of_columns(
+def error_of_columns(
     rows: Options, templates: list[Floats], head: Positions, tail: Positions, choices: Interactions, scales: Floats,
     ridge: Ridge,
-) -> tuple[Floats, Floats]:  # fmt: skip
-    """Return N and, for each item of the tail, c: labels whose indicator is v have the error v'Nv - 2 c'v."""
-    from scipy.linalg import block_diag
+) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    """Return D, H and, for each item of the tail, c: labels whose indicator is v have the error v'(D + H)v - 2 c'v.
 
-    lines, items = np.ascontiguousarray(block_diag(*templates)), choices.columns.astype(np.int64)
+    D is what the choices say, and H is the penalty.
+    """
+    items = choices.columns.astype(np.int64)
     weights = np.ones(len(items)) if choices.weights is None else choices.weights.astype(np.float64)
     place_of = np.full(len(scales), -1, np.int64)
     place_of[tail] = np.arange(len(tail))
-    kept, extra = 1.0 - ridge.dropout, ridge.penalty + ridge.dropout * masses_of(choices, len(scales))
-    metric, wanted = rows.sums(head, (extra / np.square(scales))[head]), np.zeros((len(tail), rows.number))
+    kept, missing = 1.0 - ridge.dropout, ridge.dropout * masses_of(choices, len(scales))
+    told, held = (
+        rows.sums(head, (x / np.square(scales))[head]) for x in (missing, np.full(len(scales), ridge.penalty))
+    )
+    wanted = np.zeros((len(tail), rows.number))
     step = max(1, CELLS // rows.number)
     for lo in range(0, len(choices.starts) - 1, step):
         starts = choices.starts[lo : lo + step + 1]
         chosen = np.zeros((len(starts) - 1, rows.number))  # by row label
         kernels.gather_by_user(starts, items, weights / scales[items], place_of, rows.labels, rows.first, chosen)
-        metric += kept * (chosen.T @ chosen)
+        told += kept * (chosen.T @ chosen)
         kernels.gather_by_item(starts, items, weights, place_of, chosen, wanted)
-    return np.ascontiguousarray(lines.T @ metric @ lines), kept * (wanted @ lines)
+    told, held = (on_lines(templates, on_lines(templates, x, rows.first).T, rows.first) for x in (told, held))
+    return told, held, kept * on_lines(templates, wanted, rows.first)
+
+
+def on_lines(templates: list[Floats], table: Floats, first: Positions) -> Floats:
+    """Return a table over all row labels times the templates: one over all column labels."""
+    return np.hstack([table[:, lo:hi] @ T for T, lo, hi in zip(templates, first[:-1], first[1:], strict=True)])
 
 
 def _sum_of(stencils: StencilSum, templates: list[Floats], rows: Options, cols: Options) -> StencilSum:

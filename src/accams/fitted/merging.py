@@ -12,10 +12,12 @@ from accams.data.ids import Index
 from accams.data.inputs import Choices, choices_of
 from accams.data.observations import Observations
 from accams.errors import InputError, warn
-from accams.fitted.listing import NAMED, known_items, weights_in
+from accams.fit.late import Late
+from accams.fitted.listing import NAMED, weights_in
 from accams.fitted.parts import Parts
 from accams.fitted.placing import Seen, extended, folded_into
 from accams.model.interactions import Interactions, Weights
+from accams.model.itemmap import NOBODY, ItemMap, masses_at
 from accams.use.scoring import Floats, Positions
 
 P = TypeVar("P", bound=Parts)
@@ -45,6 +47,11 @@ class Cells:
         keep = len(key) - 1 - last
         values, weights = (np.concatenate([getattr(x, name) for x in (self, later)]) for name in ("values", "weights"))
         return Cells(rows[keep], cols[keep], values[keep], weights[keep])
+
+    def beyond(self, other: "Cells") -> "Cells":
+        """Return the cells that the other ones are not."""
+        width = int(max(self.cols.max(initial=0), other.cols.max(initial=0))) + 1
+        return self.only(~np.isin(self.rows * width + self.cols, other.rows * width + other.cols))
 
     def by_row(self, rows: Positions) -> Seen:
         """Return the observations of these rows, which ascend."""
@@ -76,32 +83,70 @@ class Merged:
     rows: Positions  # to be folded in
     cols: Positions
     cells: Cells  # all observations of these rows and columns
-    n_new: int  # observations that the model does not know of
+    n_new: int = 0  # observations that the model does not know of
+    late: Late | None = None  # items to be placed in the item map
 
 
 def merged(model: Parts, choices: Choices, history: Any, min_ratings: int) -> Merged:
     """Merge new observations with a history, and choose the columns to fold in: see `Model.update`."""
     given = choices.observations
-    row_index, rows = extended(model.row_index, given.row_index.ids)
+    row_index, places = extended(model.row_index, given.row_index.ids)
     col_index, cols = extended(model.col_index, given.col_index.ids)
-    new = _cells(model, choices, rows, cols)
+    new = _cells(model, choices, places, cols)
     changed = np.unique(new.rows), np.unique(new.cols)
     known = _within(of_model(model), *changed)
-    past = known
+    past, earlier = known, known.only(np.zeros(len(known.rows), np.bool_))
     if not isinstance(history, str):
-        past = past.then(_within(_cells(model, history, *_found(row_index, col_index, history)), *changed))
+        earlier = _earlier(model, row_index, col_index, history)
+        past = past.then(_within(earlier.only(earlier.rows < len(row_index)), *changed))
     both = past.then(new)
     fold, left_out = _columns(model, past, new, both, col_index, min_ratings)
     new = new.only(~np.isin(new.cols, left_out))
     told = past if model.interactions is None else known
-    n_new = len(told.then(new).rows) - len(told.rows)
+    fresh = new.beyond(told)
     rows = np.unique(new.rows)
     both = _within(both, rows, fold)
     both = both.only(~np.isin(both.cols, left_out))
     row_index, row_places = _only(model.row_index, row_index, rows)
     col_index, col_places = _only(model.col_index, col_index, fold)
-    cells = Cells(row_places[both.rows], col_places[both.cols], both.values, both.weights)
-    return Merged(row_index, col_index, row_places[rows], col_places[fold], cells, n_new)
+    cells = replace(both, rows=row_places[both.rows], cols=col_places[both.cols])
+    found = Merged(row_index, col_index, row_places[rows], col_places[fold], cells)
+    late = None
+    if model.item_map is not None and len(fold):
+        every = of_model(model).then(earlier).then(new)
+        every = _known(replace(every, cols=col_places[every.cols]))
+        before = np.bincount(past.cols, np.square(past.weights), len(col_places))[fold].astype(np.float64)
+        active = _active(given, (places, cols), np.unique(fresh.rows), fold)
+        late = _late(model.item_map.grown(len(col_index)), found.cols, every, before, active)
+    return replace(found, n_new=len(fresh.rows), late=late)
+
+
+def _active(given: Observations, places: tuple[Positions, Positions], users: Positions, items: Positions) -> Positions:
+    """Return how many of these users did something since each item came: all of them, where there are no times."""
+    if given.times is None or given.times.dtype.kind not in "iufM":
+        return np.full(len(items), len(users))
+    rows, cols, _ = given.coo()
+    when = np.unique(given.times, return_inverse=True)[1]
+    last, first = np.zeros(int(places[0].max()) + 1, np.int64), np.full(int(places[1].max()) + 1, len(when))
+    np.maximum.at(last, places[0][rows], when)
+    np.minimum.at(first, places[1][cols], when)
+    return len(users) - np.searchsorted(np.sort(last[users]), first[items])
+
+
+def _late(item_map: ItemMap, items: Positions, every: Cells, before: Floats, active: Positions) -> Late | None:
+    """Return the items to be placed in the item map, which knows all ids; None if the earlier choices are not at hand.
+
+    What those who chose an item chose before says where it belongs.
+    """
+    choices = Interactions.at(every.rows, every.cols, int(every.rows.max(initial=-1)) + 1, every.weights)
+    late = Late.of(item_map, items, choices, before, active)
+    if late.is_enough_for(item_map):
+        return late
+    number = int(np.count_nonzero(item_map.levels[items] == NOBODY))
+    if number:
+        what = "1 new item is" if number == 1 else f"{number:,} new items are"
+        warn(f"{what} not in lists by choice, which takes what users chose before: pass that as history")
+    return None
 
 
 def _columns(
@@ -109,25 +154,22 @@ def _columns(
 ) -> tuple[Positions, Positions]:
     """Return the columns to fold in, and new ones to leave out."""
     n, size = model.shape[1], len(index)
-    if not model.predicts:
-        known_items(model, index.ids[n:])  # warns
-        return np.zeros(0, np.int64), np.arange(n, size)
     before, now, more = past.counts(size), both.counts(size), new.counts(size)
     if model.interactions is None and model.activity is not None:
         before[:n] = np.maximum(before[:n], np.rint(model.activity[1] - 1.0).astype(np.int64))
     has_data = np.isin(np.arange(size), model.with_data(1))
-    asked = np.where(has_data, more >= before, True) & (more > 0)
+    listed = has_data
+    if model.item_map is not None:
+        listed = has_data & np.isin(np.arange(size), model.item_map.chosen)
+        if model.interactions is None:
+            before[:n] = np.maximum(before[:n], np.rint(masses_at(model.item_map.levels)).astype(np.int64))
+    asked = np.where(listed, more >= before, True) & (more > 0)
     few = np.flatnonzero(asked & ~has_data & (now < min_ratings))
     if len(few):
         shown = ", ".join(map(repr, index.ids[few[:NAMED]].tolist())) + (", ..." if len(few) > NAMED else "")
         what = "1 new item was" if len(few) == 1 else f"{len(few):,} new items were"
         warn(f"{what} left out for now, with ratings by fewer than {min_ratings} users: {shown}")
     fold = np.flatnonzero(asked & (now >= min_ratings))
-    if model.item_map is not None and len(fold) and fold[-1] >= n:
-        warn(
-            f"{int(np.sum(fold >= n)):,} new items are predicted, and ranked by value, but are not in lists by choice "
-            "before the next fit"
-        )
     return fold, few[few >= n]
 
 
@@ -141,7 +183,7 @@ def replaced(model: Parts, choices: Choices, cols: Positions) -> Merged:
     none = cells.only(np.zeros(len(cells.rows), np.bool_))
     cells = none.then(cells.only(cells.cols >= 0))
     everybody = np.unique(row_index.find(filled))
-    return Merged(row_index, model.col_index, everybody, np.zeros(0, np.int64), cells, 0)
+    return Merged(row_index, model.col_index, everybody, np.zeros(0, np.int64), cells)
 
 
 def with_stand_ins(model: P, cells: Cells, rows: Positions, random_state: Any) -> Cells:
@@ -216,15 +258,22 @@ def _cells(model: Parts, choices: Choices, rows: Positions, cols: Positions) -> 
     return cells
 
 
-def _found(row_index: Index, col_index: Index, choices: Choices) -> tuple[Positions, Positions]:
+def _earlier(model: Parts, row_index: Index, col_index: Index, choices: Choices) -> Cells:
+    """Return the cells of a history in known columns; rows that are not known come after all others."""
     given = choices.observations
-    return row_index.find(given.row_index.ids), col_index.find(given.col_index.ids)
+    return _known(
+        _cells(model, choices, extended(row_index, given.row_index.ids)[1], col_index.find(given.col_index.ids))
+    )
 
 
 def _within(cells: Cells, rows: Positions, cols: Positions) -> Cells:
     """Return the cells in one of these rows or columns."""
-    known = (cells.rows >= 0) & (cells.cols >= 0)
-    return cells.only(known & (np.isin(cells.rows, rows) | np.isin(cells.cols, cols)))
+    known = _known(cells)
+    return known.only(np.isin(known.rows, rows) | np.isin(known.cols, cols))
+
+
+def _known(cells: Cells) -> Cells:
+    return cells.only((cells.rows >= 0) & (cells.cols >= 0))
 
 
 def _only(known: Index, every: Index, wanted: Positions) -> tuple[Index, Positions]:

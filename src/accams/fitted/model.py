@@ -105,14 +105,16 @@ class Model(FormerNames, RecommendingParts):
             bit to an updated one. The same observations can be passed again: they change nothing more. Without a
             history, X has *all* observations of its users, old ones too, at items that the model knows.
         min_ratings : int, default 3
-            Ratings that a new item needs to be placed. Pass those with fewer again when there are more.
+            Ratings that a new item needs to be placed. Pass those with fewer again when there are more. In lists by
+            choice it is placed by what those who chose it have chosen before: that takes a history, given or held by
+            the model, of at least half of the users whom the lists were learned from.
         random_state : int, default 0
             Seed by which labels are drawn where there are many draws.
 
         Returns
         -------
         Model
-            This one stays as it is. New items are not in lists by choice (`ItemACCAMS`) before the next fit.
+            This one stays as it is.
         """
         return updating.updated(self, X, y, history, min_ratings, random_state)
 

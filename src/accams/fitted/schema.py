@@ -26,7 +26,7 @@ SCHEMAS: dict[str, Schema] = {
         clip=Either(Words(None, True), ListOf(FINITE, 2)), sigma=Either(NONE, SCALE), zero_weight=Either(NONE, SCALE),
     ),
     "item_map": Schema(
-        penalty=SCALE, users=Integer(0), sum=Either(NONE, Mapping()),
+        1, ("dropout",), penalty=SCALE, dropout=SCALE, users=Integer(0), sum=Either(NONE, Mapping()),
         feedback=ListOf(Either(Words(*FEEDBACK), FINITE), 4),
     ),
     "spread": Schema(shape=ListOf(Integer(1), 2)),

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from accams.data.deltas import latest
 from accams.data.inputs import Choices
 from accams.errors import InputError, NoValuesError
+from accams.fit.late import placed
 from accams.fitted.folding import check_values
 from accams.fitted.listing import known_items
 from accams.fitted.merging import Cells, Merged, digest_of, history_of, merged, replaced, with_stand_ins
@@ -60,8 +61,9 @@ def _with(model: P, news: Merged, cells: Cells, random_state: Any) -> P:
     """Return a model with these rows and columns folded in; `cells` have values where those of `news` have none."""
     rows, grown = news.rows, model
     if not model.predicts:
-        grown = replace(grown, row_index=news.row_index)
-        grown = replace(grown, stencils=replace(model.stencils, shape=(len(news.row_index), model.shape[1])))
+        shape = len(news.row_index), len(news.col_index)
+        stencils = replace(model.stencils, shape=shape)
+        grown = replace(grown, row_index=news.row_index, col_index=news.col_index, stencils=stencils)
     elif len(rows):
         if len(news.cols):
             grown = _with_raters(grown, news, cells, random_state)
@@ -70,6 +72,7 @@ def _with(model: P, news: Merged, cells: Cells, random_state: Any) -> P:
     seen, item_map = model.interactions, model.item_map
     if item_map is not None:
         item_map, seen = item_map.grown(len(news.col_index)), seen or _no_history(model)
+        item_map = item_map if news.late is None else placed(item_map, news.late)
     if seen is not None:
         own = news.cells.interactions(rows)
         own = own if item_map is not None else replace(own, weights=None)

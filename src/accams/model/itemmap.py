@@ -46,6 +46,8 @@ class ItemMap:
         Users whose choices it was learned from.
     feedback : Feedback
         How values of a history become weights.
+    dropout : float
+        Dropout of that regression.
     """
 
     stencils: StencilSum | None
@@ -54,11 +56,12 @@ class ItemMap:
     penalty: float
     n_users: int
     feedback: Feedback
+    dropout: float = 0.0
 
     @classmethod
-    def empty(cls, masses: Floats, penalty: float, n_users: int, feedback: Feedback) -> Self:
+    def empty(cls, masses: Floats, penalty: float, n_users: int, feedback: Feedback, dropout: float = 0.0) -> Self:
         """Return a map without content, for items chosen so often: `masses` are sums of squared weights."""
-        return cls(None, None, levels_of(masses), penalty, n_users, feedback)
+        return cls(None, None, levels_of(masses), penalty, n_users, feedback, dropout)
 
     @property
     def size(self) -> int:
@@ -159,6 +162,7 @@ def pack(item_map: ItemMap, coding: str, templates: str | float) -> tuple[dict[s
     rule = item_map.feedback
     fields: dict[str, Any] = {
         "penalty": item_map.penalty,
+        "dropout": item_map.dropout,
         "users": item_map.n_users,
         "feedback": [rule.kind, rule.liked_from, rule.seen_weight, rule.unit],
         "sum": None,
@@ -192,7 +196,8 @@ def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> ItemMap:
     if dense is not None and not np.isfinite(dense).all():
         raise ValueError("its map has entries that are not finite")
     penalty, users = float(fields["penalty"]), int(fields["users"])
-    if penalty <= 0.0 or users > MOST_USERS:
+    dropout = float(fields.get("dropout", 0.0))
+    if penalty <= 0.0 or users > MOST_USERS or dropout >= 1.0:
         raise ValueError("its map was not learned from such numbers")
     kind, *numbers = fields["feedback"]
     liked_from, seen_weight, unit = map(float, numbers)
@@ -204,4 +209,4 @@ def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> ItemMap:
     ):
         raise ValueError("its feedback is of an unknown kind")
     rule = Feedback(kind, liked_from, seen_weight, unit)
-    return ItemMap(stencils, dense, levels, penalty, users, rule)
+    return ItemMap(stencils, dense, levels, penalty, users, rule, dropout)

@@ -28,7 +28,7 @@ const SCHEMAS = {
     sigma: maybe(either(is(null), scale)), zero_weight: maybe(either(is(null), scale)), predicts: maybe(flag),
   },
   item_map: {
-    penalty: scale, users: integer(0), sum: either(is(null), mapping),
+    penalty: scale, dropout: maybe((x) => scale(x) && x < 1), users: integer(0), sum: either(is(null), mapping),
     feedback: (x) => listOf(either(feedback, finite), 4)(x) && feedback(x[0]) && x.slice(1).every(finite),
   },
   spread: { shape: listOf(integer(1), 2) },
