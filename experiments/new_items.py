@@ -11,10 +11,10 @@ fifths of their ratings of the other items, and lists for them should find what 
 - both: NDCG@10 of all of these;
 - told: NDCG@10 of the hidden fifth in lists of known items, for those who also told their ratings of the new items.
 
-Beside the update: the items left out, a fit to the same ratings with the same penalty and dropout (a stencil sum, and
-the whole map), and nearest neighbours (cosine of who chose what), of the same ratings.
+Beside the update: the items left out, a fit to the same ratings with the same penalty and dropout (the whole map; a
+stencil sum where all ratings have come), and nearest neighbours (cosine of who chose what), of the same ratings.
 
-Run: python experiments/new_items.py [--set 100k|1m] [--items 200] [--whole] [--no-fits]
+Run: python experiments/new_items.py [--set 100k|1m] [--items 200] [--whole] [--fits]
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--set", choices=["100k", "1m"], default="1m")
     parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--whole", action="store_true", help="whole maps in place of stencil sums")
-    parser.add_argument("--no-fits", action="store_true", help="without fitting again")
+    parser.add_argument("--fits", action="store_true", help="fit stencil sums again every time: minutes each")
     given = parser.parse_args()
     use_local_data()
     warnings.simplefilter("ignore")  # of items that are not in a model
@@ -181,14 +181,17 @@ def main() -> None:
         about = f"{name}: {len(first):,} ratings by {first.user.nunique():,} users"
         began = perf_counter()
         model = base.model_.update(first, history="model")
-        lines.append([about, "updated", *measured(task, of_model(task, model)), f"{perf_counter() - began:.1f}"])
+        seconds = perf_counter() - began
+        lines.append([about, "updated", *measured(task, of_model(task, model)), f"{seconds:.1f}"])
         every = pd.concat([ratings, first])
-        if not given.no_fits:
-            for kind, how_large in (("fitted again", size), ("fitted again, whole map", {"max_bytes": None})):
-                began = perf_counter()
-                fit = ItemACCAMS(verbose=False, random_state=0, **ridge, **how_large).fit(every)  # type: ignore[arg-type]
-                seconds = perf_counter() - began
-                lines.append(["", kind, *measured(task, of_model(task, fit.model_)), f"{seconds:.1f}"])
+        again = {"fitted again, whole map": {"max_bytes": None}}
+        if not given.whole and (given.fits or how == FIRST[-1]):
+            again = {"fitted again": {}, **again}
+        for kind, how_large in again.items():
+            began = perf_counter()
+            fit = ItemACCAMS(verbose=False, random_state=0, **ridge, **how_large).fit(every)  # type: ignore[arg-type]
+            seconds = perf_counter() - began
+            lines.append(["", kind, *measured(task, of_model(task, fit.model_)), f"{seconds:.1f}"])
         weight_of = base.model_.item_map.feedback.weights
         lines.append(["", "neighbours", *measured(task, of_neighbours(task, every, weight_of)), ""])
         print(*lines[-4:], sep="\n", flush=True)

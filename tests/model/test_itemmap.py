@@ -24,7 +24,7 @@ def a_map(form: str) -> ItemMap:
     else:
         labels = np.array([0, 1, 1, 0, 2]), np.array([1, 0, 1, 0, 1])
         stencils = StencilSum((5, 5)).append(random.normal(size=(3, 2)), *labels)
-    return ItemMap(stencils, dense, levels, 7.5, 40, RULE)
+    return ItemMap(stencils, dense, levels, 7.5, 40, RULE, 0.25)
 
 
 @pytest.mark.parametrize("form", ["dense", "sum"])
@@ -33,7 +33,10 @@ def test_round_trip(form):
     again = itemmap.unpack(*itemmap.pack(one, "auto", "float32"), 5)
     np.testing.assert_array_equal(again.to_dense(), one.to_dense())
     np.testing.assert_array_equal(again.levels, one.levels)
-    assert (again.penalty, again.n_users, again.feedback) == (7.5, 40, RULE)
+    assert (again.penalty, again.n_users, again.feedback, again.dropout) == (7.5, 40, RULE, 0.25)
+    fields, tensors = itemmap.pack(one, "auto", "float32")
+    del fields["dropout"]
+    assert itemmap.unpack(fields, tensors, 5).dropout == 0.0
 
 
 def test_entries_are_divided_by_scales_and_have_no_diagonal():
@@ -72,7 +75,7 @@ def test_levels_and_scales():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"penalty": 0.0}, {"users": 10**30}, {"feedback": ["votes", 0.0, 0.3, 1.0]}, {"sum": None},
+        {"penalty": 0.0}, {"dropout": 1.0}, {"users": 10**30}, {"feedback": ["votes", 0.0, 0.3, 1.0]}, {"sum": None},
         {"feedback": ["ratings", 0.0, -0.3, 1.0]}, {"feedback": ["ratings", 0.0, 0.3, 0.0]},
         {"feedback": ["ratings", 0.0]},
     ],

@@ -1,15 +1,15 @@
 """Items that come after the fit: their lines in an item map whose other lines stay as they are.
 
 Nobody can choose what is not there yet. A new item that few chose may be one that few had the chance to choose, so its
-column regresses what was chosen by the users who had that chance, a share e of all: it minimises
+column is that of a regression over the users who had that chance, a share e of all. It minimises
 
-    e |x - X b|^2 + lambda |b|^2    over users who had it; with X'X of all users: b' (e X'X + lambda I) b - 2 c' b
+    |x - X b|^2 + lambda |b|^2 over these users, or about b' (e X'X + lambda I) b - 2 c' b with X of all users,
 
-where c = X' x_j. (With dropout X'X is what dropout makes of it: see `accams.fit.regression`.) Few choices so give short
+where c = X' x. (With dropout X'X is what dropout makes of it: see `accams.fit.regression`.) Few choices so give short
 columns, and those of few among few give longer ones than those of few among all. As a part of a history the item gets
-the row that leaves least of what those who chose it have besides: one step of the same regression, with all other rows
-and columns fixed. A stencil sum gets the labels of the best lines that its templates have, as in `accams.fit.tail`; a
-dense map gets the lines themselves.
+the row that leaves least of what those who chose it have besides: a step of the same regression, of all new rows at
+once, with all other rows and all columns fixed. A stencil sum gets the labels of the best lines that its templates
+have, as in `accams.fit.tail`; a dense map gets the lines themselves.
 """
 
 from dataclasses import dataclass, replace
@@ -108,7 +108,7 @@ def placed(item_map: ItemMap, late: Late) -> ItemMap:
     choices = late.choices.only(inside[late.choices.columns])
     levels[items] = levels_of(masses / shares * (item_map.n_users / late.n_users))
     made = replace(item_map, levels=levels)
-    problem = _Problem(made, choices, head, items, masses, shares)
+    problem = _Problem(made, choices, head, items, shares)
     if item_map.dense is not None:
         return replace(made, dense=_dense(problem, item_map.dense))
     assert item_map.stencils is not None
@@ -131,7 +131,6 @@ class _Problem:
     choices: Interactions  # of the items in it and of those that are placed
     head: Positions
     items: Positions
-    masses: Floats
     shares: Floats
 
     @property
@@ -147,6 +146,16 @@ class _Problem:
         X = sparse.csr_array((weights, own.columns, own.starts), shape=(len(own.starts) - 1, size)).tocsc()
         both = (X[:, self.items[some]].T @ X[:, self.head]).toarray()
         return np.asarray((1.0 - self.ridge.dropout) * both)
+
+    def rows_for(self, some: slice, left: Floats) -> Floats:
+        """Return rows of some items that are placed, given what is left of the others' choices by who chose each.
+
+        Together: those who choose one new item often choose another, and what they have besides must count once.
+        """
+        gram = gram_of(among(self.choices, self.items[some], self.item_map.size), len(left))
+        metric = dropped(gram, self.ridge.dropout, overwrite=True)
+        metric[np.diag_indices_from(metric)] += self.ridge.penalty
+        return np.asarray(np.linalg.solve(metric, left), np.float64)
 
     def blocks(self) -> list[slice]:
         """Return ranges of the items that are placed, each of which fits into memory."""
@@ -167,7 +176,7 @@ def _dense(problem: _Problem, old: NDArray[np.float32]) -> NDArray[np.float32]:
         metric[np.diag_indices_from(metric)] += penalty
         some = problem.shares == share
         out[np.ix_(head, items[some])] = cho_solve(cho_factor(metric, overwrite_a=True), both[some].T)
-    out[np.ix_(items, head)] = (both - both @ of_head) / (problem.masses + penalty)[:, None]
+    out[np.ix_(items, head)] = problem.rows_for(slice(None), both - both @ of_head)
     return out
 
 
@@ -202,11 +211,11 @@ def _chosen(linear: Floats, quadratic: Floats, options: Options) -> Positions:
 def _error_of_rows(
     problem: _Problem, cols: Options, old: StencilSum, linear: Floats, scales: Floats, templates: list[Floats]
 ) -> tuple[Floats, Floats]:
-    """Return N and, for each item, c: row labels whose indicator is v have the error v'Nv - 2 c'v.
+    """Return N and, for each item, c: a row with labels whose indicator is v is v'Nv - 2 c'v from the best, squared.
 
     `linear` is what columns are chosen by: for each column label, the score that those who chose the item have there,
-    summed. Both are of the scaled row, and divided by the metric at its diagonal. The columns are those of items with
-    rows of their own: others, the long tail of a large catalogue, would cost more than they say.
+    summed. Rows are scaled, and compared in the columns of items with rows of their own: others, the long tail of a
+    large catalogue, would cost more than they say.
     """
     from scipy import sparse
 
@@ -219,8 +228,8 @@ def _error_of_rows(
     for some in problem.blocks():
         both = problem.together(some)
         left = both * (1.0 + diagonal) - (labels @ linear[some].T).T
-        wanted[some] = (labels.T @ left.T).T
-    wanted *= (scales[items] / (problem.masses + problem.ridge.penalty))[:, None]
+        wanted[some] = problem.rows_for(some, (labels.T @ left.T).T)
+    wanted *= scales[items][:, None]
     turned, counts = [T.T for T in templates], (labels.T @ labels).toarray()
     quadratic = on_lines(turned, on_lines(turned, counts, cols.first).T, cols.first)
     return quadratic, on_lines(turned, wanted, cols.first)
