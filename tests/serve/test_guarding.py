@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from services import Serve, model, source
+from starlette.testclient import TestClient
 
 from accams.errors import InputError
 from accams.serve.guard import Rates
@@ -25,6 +26,21 @@ def test_tokens(serve: Serve, files: Path) -> None:
     for token in ("secret", "other"):
         assert client.get("/v1/model", headers={"Authorization": f"Bearer {token}"}).status_code == 200
     assert client.get("/health/ready").status_code == 200
+
+
+def test_tokens_below_another_path(serve: Serve, files: Path) -> None:
+    app = serve(source(files, "small"), tokens=frozenset({"secret"})).app
+    client, bearing = (
+        TestClient(app, base_url="http://localhost", root_path="/films"),
+        {"Authorization": "Bearer secret"},
+    )
+    for path in ("/v1/model", "/metrics", "/openapi.json"):
+        assert client.get(f"/films{path}").status_code == 401
+        assert client.get(f"/films{path}", headers=bearing).status_code == 200
+    assert client.post("/films/v1/recommend", json={"user": USER}).status_code == 401
+    assert client.post("/films/v1/recommend", json={"user": USER}, headers=bearing).status_code == 200
+    assert client.post("/films/v1/recommend", content="{}", headers=bearing).status_code == 415
+    assert client.get("/films/health/live").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,15 @@ class Guard:
         problem = self._refused(scope)
         if problem is not None:
             await problem.response()(scope, receive, send)
-        elif scope["method"] == "POST" and scope["path"] in lane.KINDS:
+        elif scope["method"] == "POST" and lane.path_of(scope) in lane.KINDS:
             await lane.answer(self.service, scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
     def _refused(self, scope: Scope) -> Problem | None:
         """Return why a request is not allowed, if it is not."""
-        if scope["path"].startswith("/health/"):  # whoever starts and stops the service calls by any name, often
+        path = lane.path_of(scope)
+        if path.startswith("/health/"):  # whoever starts and stops the service calls by any name, often
             return None
         headers: dict[bytes, bytes] = dict(scope["headers"])
         host = _name(headers.get(b"host", b"").decode("latin-1"))
@@ -93,23 +94,18 @@ class Guard:
             return Problem(421, f"this service does not answer to the name {host!r}: allow it by --allow-host")
         if self._rates is not None and scope.get("client") and not self._rates.allows(scope["client"][0]):
             return Problem(429, "too many requests: wait a second, or ask for several things in a batch", RETRY)
-        if self._tokens and self._needs_token(scope) and not self._has_token(headers.get(b"authorization", b"")):
+        if self._tokens and _needs_token(path) and not self._has_token(headers.get(b"authorization", b"")):
             return Problem(
                 401, "send a token of this service: Authorization: Bearer ...", {"WWW-Authenticate": "Bearer"}
             )
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.settings.max_body:
             return too_large(self.settings.max_body)
-        json_only = scope["method"] == "POST" and scope["path"] in lane.KINDS
+        json_only = scope["method"] == "POST" and path in lane.KINDS
         if json_only and not headers.get(b"content-type", b"").lower().startswith(b"application/json"):
             # Browsers send other types from any page without asking; JSON they may send from our own alone.
             return Problem(415, "send JSON: Content-Type: application/json")
         return None
-
-    def _needs_token(self, scope: Scope) -> bool:
-        """Return whether a path is not open to everybody; the page itself holds nothing of the model."""
-        path = scope["path"]
-        return path.startswith("/v1/") or path in ("/metrics", "/openapi.json")
 
     def _has_token(self, given: bytes) -> bool:
         return sum(hmac.compare_digest(given, token) for token in self._tokens) > 0  # all: not sooner for the first one
@@ -150,6 +146,11 @@ class Rates:
 def too_large(most: int) -> Problem:
     """Return the problem of a body that is too large."""
     return Problem(413, f"the body has more than {most:,} bytes: send less at a time, or raise --max-body")
+
+
+def _needs_token(path: str) -> bool:
+    """Return whether a path is not open to everybody; the page itself holds nothing of the model."""
+    return path.startswith("/v1/") or path in ("/metrics", "/openapi.json")
 
 
 def _limited(receive: Receive, most: int) -> Receive:

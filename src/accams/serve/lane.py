@@ -36,9 +36,21 @@ class Named:
 NAMED = {path: Named(path) for path in KINDS}
 
 
+def path_of(scope: Scope) -> str:
+    """Return the path by which routes know a request, also where the application is mounted below another path.
+
+    Examples
+    --------
+    >>> [path_of({"path": path, "root_path": "/films"}) for path in ("/films/v1/model", "/filmstrip")]
+    ['/v1/model', '/filmstrip']
+    """
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
 async def answer(service: Service, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request whose path is one of `KINDS`."""
-    path = scope["path"]
+    path = path_of(scope)
     scope["route"] = NAMED[path]
     try:
         response = await _answered(service, path, await _body(receive))
