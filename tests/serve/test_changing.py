@@ -54,6 +54,14 @@ def test_a_new_version_is_served(serve: Serve, own: Path) -> None:
     assert 'accams_loads_total{model="small",result="loaded"} 2.0' in client.get("/metrics").text
 
 
+def test_a_version_is_loaded_once(serve: Serve, own: Path) -> None:
+    client = serve(source(own, "small", history=None))
+    model("effects").save(own / "small.accams")
+    assert serving(client).reload("small")
+    assert serving(client).reload("small")  # as a thread does that has waited for the first one
+    assert 'accams_loads_total{model="small",result="loaded"} 2.0' in client.get("/metrics").text
+
+
 def test_titles_and_history_are_watched_too(serve: Serve, own: Path) -> None:
     titles = own / "titles.csv"
     titles.write_text("item,title\n0,Alien\n")

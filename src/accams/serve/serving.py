@@ -163,6 +163,8 @@ class Serving:
             signature = None
             try:
                 signature = signature_of(source)
+                if signature == self._served[name].signature:  # another thread has loaded it meanwhile
+                    return True
                 new = loaded(source)
             except Exception as error:  # whatever it is, the old version goes on
                 self._refused[name] = None if isinstance(error, OSError) else signature
