@@ -144,6 +144,20 @@ def test_feedback_is_written_to_the_log(serve: Serve, own: Path) -> None:
     assert "accams_feedback_events_total 3.0" in client.get("/metrics").text
 
 
+def test_feedback_about_the_ids_of_the_model(serve: Serve, own: Path) -> None:
+    log = own / "feedback.log"
+    client = serve(source(own, "small", feedback=str(log)))
+    events = [
+        {"user": "3", "item": "2"},
+        {"user": 3.0, "item": 2},
+        {"user": "1000", "item": "x"},
+        {"user": "07", "item": 1},
+    ]
+    assert client.post("/v1/feedback", json={"events": events}).json() == {"accepted": 4}
+    found = read_events(log)
+    assert (list(found.users), list(found.items)) == ([3, 3, 1000, "07"], [2, 2, "x", 1])
+
+
 @pytest.mark.parametrize(
     ("event", "status"),
     [

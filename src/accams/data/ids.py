@@ -103,6 +103,20 @@ class Index:
         at = int(sorted_ids.searchsorted(number))
         return int(order[at]) if at < self.size and sorted_ids[at] == number else -1
 
+    def own(self, one: float | str) -> Any:
+        """Return one id as this index has it, or as it would have a new one: "7" is 7 where all ids are integers.
+
+        Examples
+        --------
+        >>> Index([5, 7]).own("7"), Index([5, 7]).own("8"), Index(["a", "7"]).own(7), Index(["a", "7"]).own("8")
+        (7, 8, '7', '8')
+        """
+        place = self.place(one)
+        if place >= 0:
+            return self.ids[place : place + 1].tolist()[0]
+        number = parsed(one) if isinstance(one, str) and self.ids.dtype.kind == "i" else one
+        return number if not isinstance(number, int) or INT64.min <= number <= INT64.max else one
+
     def __len__(self) -> int:
         return self.size
 

@@ -80,8 +80,10 @@ class Service:
             raise Problem(409, "this service keeps no feedback: start it with --feedback feedback.log")
         if len(ask.events) > self.settings.max_batch:
             raise Problem(413, f"{len(ask.events):,} events are too many: send at most {self.settings.max_batch:,}")
-        users, items, values = ([getattr(event, name) for event in ask.events] for name in ("user", "item", "value"))
-        check_values(served.model, np.array(values))  # now: an update would refuse them all
+        model, values = served.model, [event.value for event in ask.events]
+        check_values(model, np.array(values))  # now: an update would refuse them all
+        users = [model.row_index.own(event.user) for event in ask.events]
+        items = [model.col_index.own(event.item) for event in ask.events]
         await run_in_threadpool(log.append, users, items, values)
         self.metrics.events.inc(len(ask.events))
         return as_json({"accepted": len(ask.events)})
