@@ -38,13 +38,19 @@ def drawn() -> np.ndarray:
 
 
 @needs_node
-def test_order_and_discs() -> None:
+def test_order_thinning_and_discs() -> None:
     random = np.random.default_rng(0)
     scores = np.where(random.random(5000) < 0.5, random.integers(-3, 3, 5000), random.normal(size=5000).round(2))
     among = np.flatnonzero(random.random(5000) < 0.8)
     given: dict[str, Any] = {"scores": scores.tolist(), "among": among.tolist(), "size": [WIDE, HIGH], "discs": DISCS}
     found = run_node(HERE / "draw.mjs", PAGE, given=given)
     assert found["order"] == among[np.argsort(-scores[among], kind="stable")].tolist()
+    for most, layers in zip((1, 100, 1000, len(among)), found["thin"], strict=True):
+        apart = 1
+        while len(found["order"][::apart]) > most:
+            apart *= 2
+        kept = set(found["order"][::apart])
+        assert layers == [[p for p in part.tolist() if p in kept] for part in (among[:700], among[700:])]
     first, second = (np.array(x).reshape(HIGH, WIDE, 4) for x in found["made"])
     assert np.array_equal(first, second)
     assert (first[:, :, 3] == 255).all()

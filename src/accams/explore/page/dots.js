@@ -62,6 +62,13 @@ export class Dots {
   }
 }
 
+/** Return at most so many of some points, evenly spaced in their ranks. */
+export function thinned(layers, rank, most, apart = 2) {
+  if (layers.reduce((sum, layer) => sum + layer.length, 0) <= most) return layers;
+  const fewer = layers.map((layer) => layer.filter((p) => rank[p] % apart === 0));
+  return thinned(fewer, rank, most, 2 * apart); // powers of two: points stay the same while the map moves
+}
+
 /** Return red, green and blue of a colour without transparency, as the style sheet has them. */
 function parsed(pen, colour) {
   pen.fillStyle = colour;

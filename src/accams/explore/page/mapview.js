@@ -1,7 +1,7 @@
 // The map: every item a point. 100,000 of them can be moved without a freeze.
 
 import { count, h, later } from "./dom.js";
-import { Dots } from "./dots.js";
+import { Dots, thinned } from "./dots.js";
 import { itemLink, named, place } from "./parts.js";
 import { ranked } from "./scoring.js";
 
@@ -10,6 +10,8 @@ const GRID = 64; // cells by which points are found, along each side
 const LABELS = 60; // titles that are tried
 const NEAR = 14; // pixels
 const FEW = 3000; // points in view that a canvas draws, of any size; more of them are smaller, and pixels
+const MOVING = 20000; // points that are drawn while the map moves, and all of them once it rests
+const REST = 150; // milliseconds
 const MOST_INK = 1; // by how much all points together may be larger than the map
 
 class Points {
@@ -19,6 +21,8 @@ class Points {
     this.y = Float32Array.from(map.y);
     this.group = Int8Array.from(map.group, (g) => (g < 0 ? -1 : g % COLOURS));
     this.order = ranked(map.weight, map.weight.keys());
+    this.rank = new Int32Array(this.size);
+    this.order.forEach((p, k) => { this.rank[p] = k; });
     const top = map.weight[this.order[0]] || 1;
     this.radius = Float32Array.from(map.weight, (w) => 1.2 + 3.3 * Math.sqrt(Math.max(0, w) / top));
     this.layers = Array.from({ length: COLOURS + 1 }, () => []); // in which they are drawn, the best known last
@@ -60,7 +64,7 @@ export async function map({ source }, _, given) {
   const pen = canvas.getContext("2d");
   const dots = new Dots();
   const [px, py] = [new Float32Array(points.size), new Float32Array(points.size)]; // of points in view
-  let [wide, high, marked, waiting] = [0, 0, -1, false];
+  let [wide, high, marked, waiting, moving] = [0, 0, -1, false, false];
   if (given.item !== undefined) {
     marked = points.map.items.findIndex((id) => String(id) === given.item);
     if (marked >= 0) Object.assign(view, { x: points.x[marked], y: points.y[marked], scale: 5 });
@@ -103,7 +107,7 @@ export async function map({ source }, _, given) {
     for (const layer of layers) for (const p of layer) ink += 4 * (points.radius[p] * grown) ** 2;
     const size = grown * Math.min(1, Math.sqrt((MOST_INK * canvas.width * canvas.height) / ink));
     dots.begin(pen, paper);
-    layers.forEach((layer, g) => dots.draw(pen, colours[g], layer, px, py, points.radius, size));
+    (moving ? thinned(layers, points.rank, MOVING) : layers).forEach((layer, g) => dots.draw(pen, colours[g], layer, px, py, points.radius, size));
     dots.end(pen);
   }
 
@@ -168,12 +172,25 @@ export async function map({ source }, _, given) {
     listed();
   }
 
+  const rests = later(() => { moving = false; redraw(); }, REST);
+
+  function moves() {
+    moving = true;
+    redraw();
+    rests();
+  }
+
   function zoom(factor, px = wide / 2, py = high / 2) {
     const [x, y] = toMap(px, py);
     view.scale = Math.min(200, Math.max(0.8, view.scale * factor));
     const [nx, ny] = toMap(px, py);
     Object.assign(view, { x: view.x + x - nx, y: view.y + y - ny });
-    redraw();
+    moves();
+  }
+
+  function pan(dx, dy) {
+    Object.assign(view, { x: view.x - dx / unit(), y: view.y + dy / unit() });
+    moves();
   }
 
   const watching = [new ResizeObserver(() => {
@@ -184,7 +201,7 @@ export async function map({ source }, _, given) {
   watching[0].observe(canvas);
   watching[1].observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
 
-  follow(canvas, { zoom, pan: (dx, dy) => { view.x -= dx / unit(); view.y += dy / unit(); redraw(); }, point: (px, py, isClick) => {
+  follow(canvas, { zoom, pan, point: (px, py, isClick) => {
     const p = points.nearest(...toMap(px, py), NEAR / unit());
     tip.hidden = p < 0;
     canvas.classList.toggle("over-point", p >= 0);
@@ -197,9 +214,9 @@ export async function map({ source }, _, given) {
   } });
   canvas.addEventListener("keydown", (event) => {
     const step = 60;
-    const moves = { ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
-    const move = moves[event.key];
-    if (move) { view.x -= move[0] / unit(); view.y += move[1] / unit(); redraw(); } else if (event.key === "+" || event.key === "=") zoom(1.4);
+    const steps = { ArrowLeft: [step, 0], ArrowRight: [-step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] };
+    if (steps[event.key]) pan(...steps[event.key]);
+    else if (event.key === "+" || event.key === "=") zoom(1.4);
     else if (event.key === "-") zoom(1 / 1.4);
     else if (event.key === "0") { Object.assign(view, { x: 0, y: 0, scale: 1 }); redraw(); } else return;
     event.preventDefault();
