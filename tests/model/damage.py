@@ -29,6 +29,12 @@ def refused(path: Path, match: str | None = None, read: Callable[[Path], Any] = 
     return message
 
 
+def refused_quickly(path: Path) -> str:
+    """The same of `load`, in little memory."""
+    with little_memory():
+        return refused(path, "is not an accams model, or it is damaged", accams.load)
+
+
 def put(path: Path, content: bytes) -> None:
     """Write a new file in place of the old one, of which there may still be views."""
     path.unlink(missing_ok=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from damage import parts, rewritten
+from damage import parts, refused_quickly, rewritten
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_model_lies import refused_quickly
 
 from accams import ACCAMS
 from accams.model.coding import encode_ints, from_grids, on_grids
