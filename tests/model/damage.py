@@ -29,10 +29,10 @@ def refused(path: Path, match: str | None = None, read: Callable[[Path], Any] = 
     return message
 
 
-def refused_quickly(path: Path) -> str:
+def refused_quickly(path: Path, match: str = "is not an accams model, or it is damaged") -> str:
     """The same of `load`, in little memory."""
     with little_memory():
-        return refused(path, "is not an accams model, or it is damaged", accams.load)
+        return refused(path, match, accams.load)
 
 
 def put(path: Path, content: bytes) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from damage import changed, little_memory, parts, refused, rewritten
+from damage import changed, parts, refused, refused_quickly, rewritten
 from posteriors import random_sum, short_run
 
 import accams
@@ -23,11 +23,6 @@ from accams.model.stencils import StencilSum
 
 ZEROS = encode_ints(np.zeros(4, np.int64))  # or any other number of them
 DATA = np.random.default_rng(0).normal(size=(9, 7)).round(1)
-
-
-def refused_quickly(path: Path, match: str = "is not an accams model, or it is damaged") -> str:
-    with little_memory():
-        return refused(path, match, accams.load)
 
 
 @pytest.fixture(params=["entropy", "packed"])

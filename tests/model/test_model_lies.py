@@ -14,7 +14,6 @@ from accams.model.coding import encode_ints, encode_labels
 from accams.model.stencils import StencilSum
 
 INT64 = np.iinfo(np.int64)
-DATA = np.random.default_rng(0).normal(size=(9, 7)).round(1)
 
 
 @pytest.fixture(params=["entropy", "packed"])

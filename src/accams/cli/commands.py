@@ -246,7 +246,7 @@ def explore(
     """Write a page that explores a model as static files, for any web server.
 
     Everything is computed in the browser: [bold]accams explore model.accams -o site --titles movies.csv[/]
-    A model with many draws is first distilled into a small one, which takes some seconds.
+    A model with many draws is first distilled into a small one, which may take a minute.
     """
 
 

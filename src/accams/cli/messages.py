@@ -13,6 +13,7 @@ PHRASES = {
         "use --duplicates mean, --duplicates last or --duplicates sum",
     "(duplicates='mean' does so without a word, 'last' and 'sum' otherwise, 'error' refuses them)":
         "(--duplicates mean does so without a word, last and sum otherwise, error refuses them)",
+    "' to Observations.from_frame or from_file": "'",
     "pass zeros='observed' to Observations.from_file": "add --zeros observed",
     "create the observations with zeros='observed'": "add --zeros observed",
     "pass seen (the ratings, or pairs of ids), load it with its history, or set exclude_seen=False":
@@ -48,6 +49,8 @@ def translated(message: str) -> str:
     '--burn-in must be smaller than --sweeps: set --sweeps 500 or --sampler collapsed'
     >>> translated("set early_stopping=False")
     'leave out --early-stopping'
+    >>> translated("pass row='...', value='...' to Observations.from_frame or from_file")
+    'pass --row ..., --value ...'
     """
     for phrase, ours in PHRASES.items():
         message = message.replace(phrase, ours)
@@ -55,7 +58,7 @@ def translated(message: str) -> str:
         if switch:
             message = re.sub(rf"set {BEFORE}{name}=False", f"leave out {flag}", message)
             message = re.sub(rf"{BEFORE}{name}=True", flag, message)
-        message = re.sub(rf"{BEFORE}{name}=(['\"]?)((?:[\w+,-]|\.\w)+)\1", rf"{flag} \2", message)
+        message = re.sub(rf"{BEFORE}{name}=(['\"]?)((?:[\w+,-]|\.\w)+|\.\.\.)\1", rf"{flag} \2", message)
         if "_" in name:
             message = re.sub(rf"{BEFORE}{name}{AFTER}", flag, message)
         elif message.startswith(f"{name} must be"):

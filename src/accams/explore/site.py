@@ -39,7 +39,7 @@ def export(
     Parameters
     ----------
     model : Model
-        One with many draws is first distilled into a small sum with a predictive spread, which takes some seconds.
+        One with many draws is first distilled into a small sum with a predictive spread, which may take a minute.
     folder : path
         Must not exist yet.
     titles : mapping, optional
