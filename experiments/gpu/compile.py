@@ -35,6 +35,7 @@ def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], Bounds]]:
     from accams.engine.cuda import kernels, steps
     from accams.engine.cuda import labels as labelling
     from accams.engine.cuda import sums as sums_of
+    from accams.engine.cuda.latent import latent_kernel
 
     i32, i64, f64 = t.int32, t.int64, t.float64
     ints, shorts, longs = (t.Array(each, 1, "C") for each in (i32, t.uint16, i64))
@@ -73,6 +74,11 @@ def kernels() -> Iterator[tuple[str, Any, tuple[Any, ...], Bounds]]:
             index = ints if flag else shorts
             types = *lanes, *3 * [i64], ints, ints, i64, index, ints, ints
             yield f"effects{', dense' * flag}{', own' * own}", steps.effects_kernel(flag, own), types, None
+        for row_weighted in (False, True):
+            kernel = latent_kernel(0, dense=flag, weighted=not flag, row_weighted=row_weighted)
+            levels = t.Array(t.uint8, 1, "C")
+            types = *lanes, *3 * [i64], ints, ints, i64, index, ints, ints, ints, levels, ints, ints, f64, f64, i64, i64
+            yield f"latent{', dense' if flag else ', weighted'}{', rows' * row_weighted}", kernel, types, None
 
 
 def compiled(kernel: Any, types: tuple[Any, ...], bounds: Bounds, architecture: int, sass: Path | None) -> list[str]:

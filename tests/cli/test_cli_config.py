@@ -23,6 +23,7 @@ BAYES = f"""{COMMON}
 n_stencils = 7
 n_clusters = [3, [6, 4]]
 noise = 0.5
+likelihood = "ordinal"
 n_chains = 3
 n_sweeps = 100
 checkpoint = "run.ckpt"
@@ -73,7 +74,8 @@ n_shards = 2
 SAME = {"early_stopping": True, "clip": (0, 9.5), "engine": "dense", "n_threads": 1, "random_state": 9, "n_stencils": 7}
 SAME["verbose"] = False
 BAYES_PARAMETERS = {
-    **SAME, "n_clusters": [3, (6, 4)], "noise": 0.5, "n_chains": 3, "n_sweeps": 100, "checkpoint": "run.ckpt",
+    **SAME, "n_clusters": [3, (6, 4)], "noise": 0.5, "likelihood": "ordinal", "n_chains": 3, "n_sweeps": 100,
+    "checkpoint": "run.ckpt",
     "priors__labels": "crp", "priors__alpha": 2.5, "priors__beta": [10, 5, 1.5], "priors__eta": (2, 0.3),
     "priors__sigma_max": 1.5, "priors__row_noise": None, "priors__tau": "sampled", "priors__gamma": (5.0, 0.3),
     "priors__effects": "continuous", "schedule__sampler": "collapsed", "schedule__init": "prior",

@@ -38,6 +38,7 @@ BAYES = [
     ("--gamma 5,0.3", "priors__gamma", (5.0, 0.3)),
     ("--effects continuous", "priors__effects", "continuous"),
     ("--noise sampled", "noise", "sampled"),
+    ("--likelihood ordinal", "likelihood", "ordinal"),
     ("--chains 3", "n_chains", 3),
     ("--sweeps 100", "n_sweeps", 100),
     ("--checkpoint run.ckpt", "checkpoint", "run.ckpt"),

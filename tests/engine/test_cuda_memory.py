@@ -28,10 +28,12 @@ def ratings(m: int, n: int, per_row: int, weighted: bool = False) -> Observation
     return Observations.from_coo(rows, np.ravel(cols), values, weights=weights, shape=(m, n))
 
 
-@pytest.mark.some(2)
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.some(3)
+@pytest.mark.parametrize(("weighted", "ordinal"), [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize(("m", "n", "per_row"), [(20_000, 700, 60), (900, 800, 800)])
-def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate(
+    m: int, n: int, per_row: int, weighted: bool, ordinal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Within five percent of all arrays that an engine and two chains of two stencils have."""
     held: list[int] = []
     large = device.find_device()._replace(processors=132)  # pieces are as small as there
@@ -46,10 +48,20 @@ def test_the_estimate(m: int, n: int, per_row: int, weighted: bool, monkeypatch:
     made = make_engine(obs, "cuda", 4, 1, n_chains=2, shapes=[(6, 5), (6, 5)])
     for chain in (0, 1):
         state = made.new_state(chain)
+        if ordinal:  # latent values and levels, without a draw
+            state._residual._initial(None)
+            made.levels(np.arange(5.0))
         for axis in (0, 1):  # the sums of one stencil, without a pass
             PieceSums.empty(made.orders[axis].layout, (6, 5)[1 - axis], weighted, state.stream)
     expected = memory_estimate(
-        (m, n), obs.nnz, n_stencils=2, n_clusters=(6, 5), n_chains=2, weights=weighted, engine="cuda"
+        (m, n),
+        obs.nnz,
+        n_stencils=2,
+        n_clusters=(6, 5),
+        n_chains=2,
+        weights=weighted,
+        engine="cuda",
+        ordinal=ordinal,
     )
     assert 0.95 < sum(held) / expected < 1.05
 

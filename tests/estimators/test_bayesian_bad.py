@@ -21,6 +21,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "alpha": (*NUMBER, "x", None, [], [1.0, 0.0], [1.0, "x"], [[1.0]]),
     "beta": (*NUMBER, "x", [], [1.0, -1.0]),
     "noise": (*NUMBER, "free", None, [0.5]),
+    "likelihood": ("probit", None, 1, ["ordinal"]),
     "sigma_max": (*NUMBER, "x", [1.0]),
     "eta": ((1.0,), (1.0, 0.0), (0, 1), 3.0, "x", (1.0, "x"), (float("nan"), 1.0), (float("inf"), 1.0)),
     "tau": (*NUMBER, "free", None),

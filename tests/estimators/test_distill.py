@@ -44,6 +44,7 @@ def test_distilled(fitted, tmp_path):
     np.testing.assert_array_equal(again.stencils.dense(), small.dense())
 
 
+@pytest.mark.some(1)
 def test_compressed(fitted, tmp_path):
     spread = float(np.std(fitted.predict(pairs_and_values()[0])))
     errors = []
@@ -61,6 +62,7 @@ def test_compressed(fitted, tmp_path):
     assert small.score(*pairs_and_values()) < 0.0
 
 
+@pytest.mark.some(1)
 def test_without_ids(fitted, tmp_path):
     small = fitted.compress(2500, ids=False)
     small.save(tmp_path / "s", ids=False)
@@ -83,7 +85,7 @@ def test_activity_is_about_the_number_of_observations(fitted):
     np.testing.assert_allclose(fitted.activity_[0], counts + 1, rtol=0.2)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("weights", ["uniform", (np.ones(150), np.arange(1.0, 81.0))])
 def test_weights(fitted, weights):
     assert len(fitted.distill(3000, weights=weights)) > 0

@@ -28,7 +28,7 @@ def no_warnings() -> Any:
 def test_deep_and_shallow_parameters() -> None:
     model = BayesianACCAMS(priors=Priors(alpha=3.0), schedule=None)
     deep, shallow = model.get_params(), model.get_params(deep=False)
-    assert len(shallow) == 15
+    assert len(shallow) == 16
     assert set(shallow) < set(deep)
     assert {name for name in deep if "__" in name} == {
         *(f"priors__{name}" for name in Priors().get_params()),

@@ -65,7 +65,7 @@ def test_what_was_planted_is_nearly_found_again():
     )
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", TARGETS)
 def test_no_larger_than_allowed(kind, tmp_path):
     target = TARGETS[kind]

@@ -36,6 +36,7 @@ class TestACCAMS(UseTests):
 
 class TestBayes(UseTests):
     has_draws = has_spread = True
+    quick = ("fitted",)
 
     def fit(self) -> BayesianACCAMS:
         return make(**BAYES).fit(TABLE)

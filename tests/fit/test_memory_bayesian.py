@@ -59,7 +59,7 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("sampler", "n_chains"), [("blocked", 1), ("blocked", 3)])
-@pytest.mark.some(1)
+@pytest.mark.full  # tests/fit/test_memory.py measures peaks, too
 def test_peak_of_a_fit(sampler: str, n_chains: int, ratings: Path) -> None:
     script = SCRIPT % (STENCILS, SWEEPS)
     arguments = [sys.executable, "-c", script, str(ratings), sampler, str(n_chains)]

@@ -14,7 +14,7 @@ from bombs import BOMBS
 from targets import TARGETS, USES, allowed
 
 HERE = Path(__file__).parent
-CASES = 8  # of each target
+CASES = 4  # of each target
 
 
 def test_some_cases_of_each_target() -> None:

@@ -15,10 +15,15 @@ def observations(random: np.random.Generator, m: int, n: int, most: int) -> tupl
     return starts, index.astype(np.uint16), random.integers(-(1 << 20), 1 << 20, starts[-1]).astype(np.int32)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("most", [0, 2, 30])
 @pytest.mark.parametrize(
-    ("shifts", "weighted", "row_weighted"), [(2, False, True), (0, False, False), (1, True, True), (2, True, False)]
+    ("shifts", "weighted", "row_weighted"),
+    [
+        (2, False, True),
+        (2, True, False),
+        *(pytest.param(*x, marks=pytest.mark.full) for x in ((0, False, False), (1, True, True))),
+    ],
 )
 def test_one_pass_is_two(shifts: int, weighted: bool, row_weighted: bool, most: int) -> None:
     """Labels, tables and residuals are equal, to the bit; some rows have nothing, some meet a cluster twice."""

@@ -35,7 +35,7 @@ def facts(request: pytest.FixtureRequest) -> report.Facts:
     return report.gather(one, titles(), one.evaluate(data()[1]), size=12345)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_facts_are_those_of_the_model(facts: report.Facts, request: pytest.FixtureRequest) -> None:
     kind = request.node.callspec.params["facts"]
     one = model(kind)

@@ -190,6 +190,7 @@ def test_a_log_that_cannot_be_written(serve: Serve, own: Path, monkeypatch: pyte
 # -- forgetting -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["small", "bayesian", "lists", "both"])
 def test_a_person_is_forgotten_everywhere(serve: Serve, own: Path, kind: str) -> None:
     log = own / "feedback.log"

@@ -28,7 +28,7 @@ full = partial(pytest.param, marks=pytest.mark.full)
 ONE_STENCIL = [
     ("complete", "dense", False, COLLAPSED),
     ("missing weighted", "cpu", True, BLOCKED),
-    ("missing weighted", "cpu", True, CRP),
+    full("missing weighted", "cpu", True, CRP),
     ("graph light weighted", "graph", False, BLOCKED),
     full("complete weighted", "dense", True, CRP),
     full("graph", "graph", False, COLLAPSED),

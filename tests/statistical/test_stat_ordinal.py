@@ -21,7 +21,7 @@ from accams.model.scale import Scale
 FALSE_ALARM = 1e-4
 SWEEPS = 4000
 SIGMA2 = 0.8
-SCALE = Scale(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 0.7]), 1.0)
+SCALE = Scale(np.array([1.0, 2.0, 3.0]), np.array([-0.5, 0.7]), 1.0, np.array([-1.0, 0.0, 1.0]))
 ONE = {"shapes": [(2, 2)], "alpha": [1.5], "beta": [2.5], "tau2": [1.5], "scale": SCALE}
 POINTS, AREAS = np.polynomial.hermite_e.hermegauss(60)
 

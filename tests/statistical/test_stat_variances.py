@@ -72,6 +72,7 @@ def test_sigma2(kind, engine, row_weights, pair):
     assert p_value(draws.sigma2, draws.labels, grid, [problem.exact(hyper, s) for s in grid]) > FALSE_ALARM
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("kind", "engine", "pair"),
     [("missing", "cpu", COLLAPSED), ("complete", "dense", BLOCKED), ("complete weighted", "cpu", CRP)],

@@ -9,6 +9,14 @@ MOST_LEVELS = 50
 BLOCK = 1 << 20  # values looked at together
 
 
+def places(values: NDArray[np.floating], levels: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Return the place of every value among `levels`."""
+    numbers = np.empty(len(values), np.uint8)
+    for lo in range(0, len(values), BLOCK):  # block by block, to save memory
+        numbers[lo : lo + BLOCK] = np.searchsorted(levels, values[lo : lo + BLOCK].astype(np.float64))
+    return numbers
+
+
 def levels_of(observations: Observations, most: int = MOST_LEVELS) -> NDArray[np.float64] | None:
     """Return the distinct values in increasing order, or None if there are more than `most`."""
     found, values = np.zeros(0), observations.stored_values
@@ -20,12 +28,15 @@ def levels_of(observations: Observations, most: int = MOST_LEVELS) -> NDArray[np
     return found
 
 
-def level_numbers(observations: Observations) -> NDArray[np.int32]:
-    """Return the place of every value among the distinct ones, in row order."""
-    levels = levels_of(observations)
-    assert levels is not None
+def level_numbers(observations: Observations, levels: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the place of every value among `levels`, in row order."""
     numbers, values = np.empty(observations.nnz, np.int32), observations.stored_values
     for lo in range(0, len(values), BLOCK):
         numbers[lo : lo + BLOCK] = np.searchsorted(levels, values[lo : lo + BLOCK].astype(np.float64))
     observations.release_pages()
     return numbers
+
+
+def level_weights(observations: Observations, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the total weight of the observations of each level."""
+    return np.bincount(level_numbers(observations, levels), observations.weights, len(levels)).astype(np.float64)

@@ -191,9 +191,9 @@ class State(Passes):
         assert effects is not None
         return float(np.square(effects * self.engine.grid.step).sum())
 
+    @abstractmethod
     def draw_latent(self, rule: Latent) -> None:
         """Draw the latent values of all observations, which take the place of the data in the residual."""
-        raise InputError(f"engine={self.engine.name!r} has no ordinal likelihood: use engine='cpu'")
 
     def _require_residual(self, what: str) -> None:
         """Raise where blanks have no residual of their own: their sums know nothing of row weights and effects."""

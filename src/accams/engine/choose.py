@@ -56,11 +56,19 @@ def make_engine(
 
         driver, cores = Threads(None, chunk_size, callers), n_threads
         return RayEngine(
-            observations, grid, driver, n_stencils, n_chains=n_chains, k=k, n_shards=n_shards, n_cpus=cores
+            observations,
+            grid,
+            driver,
+            n_stencils,
+            n_chains=n_chains,
+            k=k,
+            n_shards=n_shards,
+            n_cpus=cores,
+            ordinal=latent,
         )
     threads = Threads(n_threads, chunk_size, callers)
     if chosen == "cuda":
         from accams.engine.cuda.engine import CudaEngine
 
-        return CudaEngine(observations, grid, threads, n_stencils, n_chains=n_chains, k=k)
+        return CudaEngine(observations, grid, threads, n_stencils, n_chains=n_chains, k=k, ordinal=latent)
     return kinds[chosen](observations, grid, threads)

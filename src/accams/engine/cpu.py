@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import build
-from accams.data.levels import level_numbers
+from accams.data.levels import places
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.grid import Grid
@@ -19,6 +19,7 @@ from accams.engine.rules import Blocked, Latent
 from accams.engine.tables import Table
 from accams.kernels import few, ordinal, sparse
 from accams.kernels.jit import readonly
+from accams.kernels.order import count_columns
 from accams.model.stencils import Labels
 from accams.threads import Range, Threads
 
@@ -87,16 +88,27 @@ class CpuEngine(Engine):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.orders = memory_orders(self.observations, self.grid, self.threads)
+        self._levels: NDArray[np.uint8] | None = None
 
     def values_in_ticks(self) -> list[NDArray[np.int32]]:
         """Return the data less the offset, in both orders."""
         return both_orders(self.observations, self.grid.ticks_of(self.observations.stored_values), self.threads)
 
+    def levels(self, values: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Return the places of the data among these values, in row order; they are kept."""
+        if self._levels is None:
+            self._levels = readonly(places(self.observations.stored_values, values))
+            self.observations.release_pages()
+        return self._levels
+
     @cached_property
-    def levels(self) -> list[NDArray[np.uint8]]:
-        """Places of all values among the distinct ones, in both orders."""
-        orders = both_orders(self.observations, level_numbers(self.observations), self.threads)
-        return [readonly(numbers.astype(np.uint8)) for numbers in orders]
+    def slots(self) -> dict[int, NDArray[np.int64]]:
+        """Place in column order of each column's first observation in a range of rows, by the range's first row."""
+        order, found, slots = self.orders[0], dict[int, NDArray[np.int64]](), self.orders[1].starts[:-1].copy()
+        for lo, hi in order.ranges:
+            found[lo] = slots.copy()
+            count_columns(lo, hi, slots, order.starts, order.index)
+        return found
 
     def new_state(self, chain: int = 0) -> "CpuState":
         return CpuState(self)
@@ -157,14 +169,25 @@ class SparsePasses(LocalPasses):
             else:
                 self.engine.threads.run(sparse.shift_partner, order.ranges, order.starts, order.index, resid, change)
 
-    def redraw(self, rule: Latent, latent: dict[int, NDArray[np.int32]], levels: Sequence[NDArray[np.uint8]]) -> None:
-        """Draw new latent values of the observations in each order, given the present ones and their levels."""
-        draw = readonly(rule.cuts), rule.spread, rule.unit, *rule.key
-        for axis, order in self.orders.items():
-            self._apply_pending(axis)
-            weights = order.weights, self.own_weights(axis), self.own_weights(1 - axis)
-            head = order.starts, order.index, levels[axis], *weights, self.resid[axis], latent[axis]
-            self.engine.threads.run(ordinal.redraw, order.ranges, *head, *draw, self.first[axis], axis == 0)
+    def redraw(
+        self, axis: int, rule: Latent, latent: NDArray[np.int32], levels: NDArray[np.uint8],
+        slots: dict[int, NDArray[np.int64]] | None = None,
+    ) -> None:  # fmt: skip
+        """Draw new latent values in one order, given the present ones and their levels.
+
+        With `slots` by the first row of each range (`ordinal.redraw`), it corrects the residual of the other order too.
+        """
+        for each in self.axes:
+            self._apply_pending(each)
+        order, draw = self.orders[axis], (readonly(rule.cuts), rule.spread, rule.unit, *rule.key)
+        weights = order.weights, self.own_weights(axis), self.own_weights(1 - axis)
+        head = order.starts, order.index, levels, *weights, self.resid[axis], latent, *draw, self.first[axis], axis == 0
+
+        def work(lo: int, hi: int) -> None:
+            both = (None, None) if slots is None else (slots[lo].copy(), self.resid[1 - axis])
+            ordinal.redraw(lo, hi, *head, *both)
+
+        self.engine.threads.map(work, order.ranges)
         self._residual_changed()
 
     def _apply(self, axis: int, shifts: list[Shift]) -> None:
@@ -180,9 +203,10 @@ class CpuState(SparsePasses, State):
 
     def __init__(self, engine: CpuEngine) -> None:
         super().__init__(engine, dict(enumerate(engine.orders)), dict(enumerate(engine.values_in_ticks())))
-        self._latent: dict[int, NDArray[np.int32]] | None = None
+        self._latent: NDArray[np.int32] | None = None  # in row order
 
     def draw_latent(self, rule: Latent) -> None:
+        self._require_residual("ordinal likelihood: use likelihood='gaussian'")
         if self._latent is None:  # until now the data itself
-            self._latent = dict(enumerate(self.engine.values_in_ticks()))
-        self.redraw(rule, self._latent, self.engine.levels)
+            self._latent = self.engine.grid.ticks_of(self.engine.observations.stored_values)
+        self.redraw(0, rule, self._latent, self.engine.levels(rule.values), self.engine.slots)

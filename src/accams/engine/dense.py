@@ -3,7 +3,6 @@
 Sums by cluster are products with a 0/1 matrix, computed as vector additions rather than by BLAS.
 """
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ class DenseEngine(Engine):
             raise InputError("engine='dense' does not take observed zeros: use engine='graph'")
         self.ranges = [self.threads.split_evenly(obs.shape[axis], obs.shape[1 - axis], LEAST) for axis in (0, 1)]
         self.weights: list[NDArray[Any] | None] = [None, None]
+        self._levels: list[NDArray[np.uint8]] | None = None
         if obs.stored_weights is not None:
             self.weights = _both_orders(self._spread(self.grid.weight_ticks(obs)))
         elif not obs.is_complete:
@@ -48,10 +48,11 @@ class DenseEngine(Engine):
         """Return the data less the offset, in both orders; 0 where it is missing."""
         return _both_orders(self._spread(self.grid.ticks_of(self.observations.stored_values)))
 
-    @cached_property
-    def levels(self) -> list[NDArray[np.uint8]]:
-        """Places of all values among the distinct ones, in both orders; 0 where they are missing."""
-        return _both_orders(self._spread(level_numbers(self.observations).astype(np.uint8)))
+    def levels(self, values: NDArray[np.float64]) -> list[NDArray[np.uint8]]:
+        """Return the places of the data among these values, in both orders; 0 where it is missing. They are kept."""
+        if self._levels is None:
+            self._levels = _both_orders(self._spread(level_numbers(self.observations, values).astype(np.uint8)))
+        return self._levels
 
     def _spread(self, by_row: NDArray[Any]) -> NDArray[Any]:
         obs = self.observations
@@ -120,11 +121,11 @@ class DenseState(LocalPasses, State):
     def draw_latent(self, rule: Latent) -> None:
         if self._latent is None:  # until now the data itself
             self._latent = self.engine.values_in_ticks()
-        draw = readonly(rule.cuts), rule.spread, rule.unit, *rule.key
+        draw, levels = (readonly(rule.cuts), rule.spread, rule.unit, *rule.key), self.engine.levels(rule.values)
         for axis, ranges in enumerate(self.engine.ranges):
             self._apply_pending(axis)
             weights = self.engine.weights[axis], self.own_weights(axis), self.own_weights(1 - axis)
-            head = self.engine.levels[axis], *weights, self.resid[axis], self._latent[axis]
+            head = levels[axis], *weights, self.resid[axis], self._latent[axis]
             self.engine.threads.run(ordinal.redraw_dense, ranges, *head, *draw, axis == 0)
         self._residual_changed()
 

@@ -16,14 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.holdout import ScratchFolder
+from accams.data.levels import places
 from accams.data.store import HEADER, is_store
 from accams.engine.base import Engine, State
 from accams.engine.cpu import packed
 from accams.engine.local import Gatherer, LocalPasses, Shift
 from accams.engine.memory import DISK_AHEAD, DISK_BLOCK
+from accams.engine.rules import Latent
 from accams.engine.tables import Table
 from accams.errors import InputError
-from accams.kernels import sparse
+from accams.kernels import ordinal, sparse
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range, ranges_of
@@ -32,7 +34,7 @@ from accams.writing import reported
 Buffer = NDArray[np.uint8]
 RESIDUALS = (
     "residuals beside the store",
-    "they take 8 bytes per rating and chain: free some space, or use fewer chains",
+    "they take 8 bytes per rating and chain, 16 if ratings are ordinal: free some space, or use fewer chains",
 )
 
 
@@ -81,6 +83,12 @@ class DiskOrder(NamedTuple):
     values: FileArray
     weights: FileArray | None
     ranges: list[Range]
+
+    def values_of(self, lo: int, hi: int) -> NDArray[Any]:
+        """Return the values of rows lo .. hi."""
+        values = np.empty(self.starts[hi] - self.starts[lo], self.values.kind)
+        self.values.read(self.starts[lo], values)
+        return values
 
 
 class LoadedRange(NamedTuple):
@@ -175,22 +183,26 @@ class DiskState(LocalPasses, State):
 
     def __init__(self, engine: DiskEngine, chain: int) -> None:
         super().__init__(engine)
-        name = f"{len(engine._states)}-{chain}"
-        self.resid = [FileArray(engine.folder / f"{name}-{axis}", np.int32, new=True) for axis in (0, 1)]
+        self._name = f"{len(engine._states)}-{chain}"
+        self.resid, self._latent = self._values_in_ticks("residual"), list[FileArray]()
         sizes = [int(order.starts[hi] - order.starts[lo]) for order in engine.orders for lo, hi in order.ranges]
         width = max(order.partners.kind.itemsize for order in engine.orders) + 8  # with residual and weight
         size = width * max(sizes, default=0)
         self._read_buffers = [np.empty(size, np.uint8) for _ in range(engine.threads.n_threads + DISK_AHEAD)]
-        for order, resid in zip(engine.orders, self.resid, strict=True):
+
+    def _values_in_ticks(self, name: str) -> list[FileArray]:
+        """Return new files with the data less the offset, in both orders."""
+        files, engine = list[FileArray](), self.engine
+        for axis, order in enumerate(engine.orders):
+            files.append(FileArray(engine.folder / f"{self._name}-{name}-{axis}", np.int32, new=True))
             for lo, hi in order.ranges:
-                first, last = order.starts[lo], order.starts[hi]
-                values = np.empty(last - first, order.values.kind)
-                order.values.read(first, values)
-                resid.write(first, engine.grid.ticks_of(values))
+                values = order.values_of(lo, hi)
+                files[axis].write(order.starts[lo], engine.grid.ticks_of(values))
+        return files
 
     def close(self) -> None:
         """Delete residuals and free the buffers; labels and templates stay."""
-        for file in self.resid:
+        for file in (*self.resid, *self._latent):
             file.close()
         self._read_buffers = []
 
@@ -278,6 +290,30 @@ class DiskState(LocalPasses, State):
 
         self._run(axis, lambda lo, hi, x: sparse.shift_own(0, hi - lo, x.starts, x.resid, change[lo:hi]), write=True)
         self._run(1 - axis, partner, write=True)
+
+    def draw_latent(self, rule: Latent) -> None:
+        if not self._latent:  # until now the data itself
+            self._latent = self._values_in_ticks("latent")
+        for axis in (0, 1):
+            self._apply_pending(axis)
+            self._run(axis, self._redrawer(axis, rule), write=True)
+        self._residual_changed()
+
+    def _redrawer(self, axis: int, rule: Latent) -> Callable[[int, int, LoadedRange], None]:
+        """Return work that draws the latent values of a range, which are read and written beside its residuals."""
+        order, latent, own = self.engine.orders[axis], self._latent[axis], self.own_weights(axis)
+        partners, draw = self.own_weights(1 - axis), (readonly(rule.cuts), rule.spread, rule.unit, *rule.key)
+
+        def work(lo: int, hi: int, x: LoadedRange) -> None:
+            levels = readonly(places(order.values_of(lo, hi), rule.values))
+            weights = x.weights, None if own is None else own[lo:hi], partners
+            z = np.empty_like(x.resid)
+            latent.read(order.starts[lo], z)
+            head = x.starts, x.partners, levels, *weights, x.resid, z
+            ordinal.redraw(0, hi - lo, *head, *draw, lo, axis == 0, None, None)
+            latent.write(order.starts[lo], z)
+
+        return work
 
     def _apply(self, axis: int, shifts: list[Shift]) -> None:
         for own, other, T in shifts:

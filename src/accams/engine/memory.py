@@ -15,6 +15,7 @@ THREADS = 132 * 1024  # of a large GPU
 def memory_estimate(
     shape: tuple[int, int], nnz: int, *, n_stencils: int = 13, n_clusters: int | tuple[int, int] = 10,
     n_chains: int = 1, weights: bool = False, value_bytes: int = 4, engine: str = "cpu", n_shards: int = 1,
+    ordinal: bool = False,
 ) -> int:  # fmt: skip
     """Return the bytes that observations and a fit need at their peak (reading the data not counted).
 
@@ -39,6 +40,10 @@ def memory_estimate(
         residuals of each chain, 8 more with weights, and rows and columns. ``"ray"`` estimates each worker.
     n_shards : int, default 1
         Workers of ``engine="ray"``.
+    ordinal : bool, default False
+        Whether the likelihood is ordinal. Latent values take 4 more bytes per rating and chain and the steps of the
+        rating scale 1 byte per rating, twice as much on a GPU and on a cluster; with ``engine="disk"`` they are on
+        disk too, but for those at hand.
 
     Returns
     -------
@@ -54,25 +59,30 @@ def memory_estimate(
     m, n = shape
     k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
     if engine == "cuda":
-        return device_bytes(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, weights).total
+        return device_bytes(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, weights, ordinal).total
     if engine == "disk":
-        return _streamed(shape, nnz, n_stencils, (k_rows, k_cols), n_chains)
+        return _streamed(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, ordinal)
     index = (2 if n <= 65_536 else 4) + (2 if m <= 65_536 else 4)
     if engine == "ray":
-        per_rating = index + 8 * n_chains + (8 if weights else 0)
+        per_rating = index + 8 * n_chains + (8 if weights else 0) + (8 * n_chains + 2 if ordinal else 0)
         sums = 16 * (m * k_cols + n * k_rows) * n_chains
         labels = (n_stencils + 8) * (m + n) * n_chains  # with the copies that passes make of them
         return PYTHON + (per_rating * nnz + sums) // n_shards + labels
     per_rating = index + value_bytes + 8 * n_chains + (8 if weights else 0)
+    if ordinal:  # `dense` keeps them in both orders
+        per_rating += (8 * n_chains + 2) if engine == "dense" else 4 * n_chains + 1
     sums = 16 * (m * k_cols + n * k_rows) * min(n_chains, os.cpu_count() or 1)
     labels = (n_stencils + 2) * (m + n) * n_chains
     return per_rating * nnz + sums + labels + 16 * (m + n + 2)
 
 
-def _streamed(shape: tuple[int, int], nnz: int, n_stencils: int, k: tuple[int, int], n_chains: int) -> int:
+def _streamed(
+    shape: tuple[int, int], nnz: int, n_stencils: int, k: tuple[int, int], n_chains: int, ordinal: bool
+) -> int:
     """Return the bytes of a process that fits ratings which stay on disk."""
     (m, n), cores = shape, os.cpu_count() or 1
-    buffers = (max(1, cores // n_chains) + DISK_AHEAD) * min(nnz, DISK_BLOCK) * 12
+    at_work, block = max(1, cores // n_chains), min(nnz, DISK_BLOCK)
+    buffers = (at_work + DISK_AHEAD) * block * 12 + (at_work * block * 25 if ordinal else 0)
     sums = 16 * (m * k[1] + n * k[0]) * min(n_chains, cores)
     seeding = 2 * sums + 8 * (m + n) * max(k)  # first labels
     return PYTHON + n_chains * (buffers + 3 * (n_stencils + 2) * (m + n)) + sums + seeding + 48 * (m + n + 2)
@@ -91,8 +101,9 @@ class DeviceBytes(NamedTuple):
 
 
 def device_bytes(
-    shape: tuple[int, int], nnz: int, n_stencils: int, k: tuple[int, int], n_chains: int, weights: bool
-) -> DeviceBytes:
+    shape: tuple[int, int], nnz: int, n_stencils: int, k: tuple[int, int], n_chains: int, weights: bool,
+    ordinal: bool = False,
+) -> DeviceBytes:  # fmt: skip
     """Estimate the bytes that a fit needs on a GPU."""
     m, n = shape
     complete, piece = nnz == m * n, piece_size(nnz)
@@ -105,7 +116,7 @@ def device_bytes(
         engine += pieces * (16 if complete else 12) + 12 * own
         sums += clusters * (pieces * (16 if weights else 8) + 16 * cut)
     slots = (n_stencils + SLOTS) * (m + n + 4 * 1024 + 16 * 32)  # labels, a template of 32 x 32, sizes of clusters
-    per_rating = (0 if complete else 4) + (8 if weights else 0) + 8 * n_chains
+    per_rating = (0 if complete else 4) + (8 if weights else 0) + 8 * n_chains + (8 * n_chains + 2 if ordinal else 0)
     return DeviceBytes(engine + n_chains * (slots + sums + 28 * m), per_rating * nnz)
 
 

@@ -107,9 +107,10 @@ class Effects:
 class Latent:
     """Latent values z ~ N(f, spread^2 / weight) of ordinal observations within the interval of their value.
 
-    That of level y is (cuts[y], cuts[y + 1]]. All is in ticks; `unit` is the value of one unit of weight.
+    That of values[y] is (cuts[y], cuts[y + 1]]. All else is in ticks; `unit` is the value of one unit of weight.
     """
 
+    values: NDArray[np.float64]
     cuts: NDArray[np.int32]
     spread: float
     unit: float

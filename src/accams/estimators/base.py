@@ -99,7 +99,8 @@ class StencilEstimator(Settings):
             if moved is not None:
                 warn_deprecated(name, moved.replace("__", "."))
                 return self.get_params()[moved]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            absent = getattr(type(self), "_absent", {}).get(name)
+            raise AttributeError(absent or f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _keep(
         self, X: Any, y: ArrayLike | None, observations: Observations, training: dict[str, Any], **parts: Any

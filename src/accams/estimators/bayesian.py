@@ -1,10 +1,11 @@
 """BayesianACCAMS: bACCAMS, the Bayesian model, by Gibbs sampling."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from accams.data.inputs import known_positions, observations_of, pairs_of
 from accams.data.observations import Observations
@@ -141,6 +142,18 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
             fitted = fit(training, plan, asked, validation, watch, saving)
         return self._take(X, y, observations, cells, fitted)
 
+    _absent: ClassVar[dict[str, str]] = {
+        "predict_proba": "predict_proba needs ratings that are taken as ordinal: set likelihood='ordinal' or 'auto'"
+    }
+
+    @property
+    def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
+        """Probabilities of the values of a scale, see `Model.predict_proba`; only where they are known."""
+        model = self.__dict__.get("model_")
+        if self.likelihood == "gaussian" or (model is not None and model.scale is None):
+            raise AttributeError("predict_proba")  # `_absent` says why
+        return lambda pairs: self._fitted().predict_proba(pairs)
+
     def _take(
         self, X: Any, y: ArrayLike | None, observations: Observations, cells: Cells | None, fitted: BayesianFit
     ) -> Self:
@@ -148,7 +161,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         self.calibration_ = fitted.calibration
         self._keep(
             X, y, observations, _reported(fitted), stencils=fitted.stencils, posterior=fitted.posterior,
-            fit_history=fitted.history, sigma=_fold_noise(fitted) or None,
+            fit_history=fitted.history, sigma=_fold_noise(fitted) or None, scale=fitted.scale,
         )  # fmt: skip
         self._keep_predicted(cells, fitted)
         self._warn(fitted)
@@ -172,7 +185,8 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         known = (i >= 0) & (j >= 0)
         mean[known], spread[known] = fitted.asked
         mean[~known], spread[~known] = fitted.posterior.moments(i[~known], j[~known])
-        self.predicted_at_, self.predicted_at_std_ = self.model_.clipped(mean), np.sqrt(spread)
+        model, std = self.model_, np.sqrt(spread)
+        self.predicted_at_, self.predicted_at_std_ = model.clipped(mean), std
 
     def _warn(self, fitted: BayesianFit) -> None:
         bound = (self.priors or Priors()).sigma_max

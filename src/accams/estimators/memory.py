@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from accams.data.observations import Observations
 from accams.engine.memory import DISK_AHEAD, DISK_BLOCK, memory_estimate
@@ -30,12 +31,9 @@ def within_memory(settings: BayesianSettings, observations: Observations, plan: 
         return plan  # ratings are not on this machine
     if settings.engine in ("cuda", "ray"):  # residuals are on the GPU, whose engine counts them, or with the workers
         at_once = 1
-    sizes = [
-        memory_estimate(
-            observations.shape, observations.nnz, n_stencils=len(shapes), n_clusters=k, n_chains=n, weights=weights
-        )
-        for n in (1, at_once)
-    ]
+    fixed: dict[str, Any] = {"n_stencils": len(shapes), "n_clusters": k, "weights": weights}
+    fixed["ordinal"] = plan.hyper.scale is not None
+    sizes = [memory_estimate(observations.shape, observations.nnz, n_chains=n, **fixed) for n in (1, at_once)]
     on_disk = observations.store is not None and observations.blank_weight is None
     if sizes[1] > limit and settings.engine in ("auto", "disk") and on_disk:
         streamed = _streamed(settings, observations, plan, at_once, k)
@@ -73,8 +71,9 @@ def _streamed(
     room = n_chains * (max(1, available_cores() // n_chains) + DISK_AHEAD)
     rows = 12 * max(0, longest - DISK_BLOCK) * room  # a row is read as a whole
     need = memory_estimate(
-        shape, nnz, n_stencils=len(plan.hyper.shapes), n_clusters=k, n_chains=n_chains, engine="disk"
-    )
+        shape, nnz, n_stencils=len(plan.hyper.shapes), n_clusters=k, n_chains=n_chains, engine="disk",
+        ordinal=plan.hyper.scale is not None,
+    )  # fmt: skip
     return need + rows + held
 
 

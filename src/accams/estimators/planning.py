@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from accams.data.levels import MOST_LEVELS, level_weights, levels_of
 from accams.data.observations import Observations
 from accams.errors import InputError, warn
 from accams.estimators.base import stencil_shapes
@@ -18,6 +19,7 @@ from accams.fit.keys import seed_of
 from accams.fit.run import RunningValidation, RunPlan
 from accams.fit.running import Running
 from accams.fitted.parts import resolve_clip
+from accams.model.scale import Scale
 from accams.settings.bayesian import BayesianSettings, Priors, Schedule, present_names
 from accams.settings.encoding import encoded, plain_parameters
 
@@ -43,6 +45,8 @@ WORK = 4e10  # in between as many as visit so many ratings, over all chains and 
 PATIENT = 5000  # most sweeps with early stopping
 UNBOUNDED = 8  # clusters to begin with where there is no bound
 MOST_BAYES_CLUSTERS = 255
+FEWEST_LEVELS = 3  # different values from which on they are taken as steps of a scale, where the user does not say,
+ORDINAL_ENGINES = ("auto", "cpu", "dense", "disk", "ray", "cuda")  # by these engines
 
 
 def check(settings: BayesianSettings) -> None:
@@ -114,6 +118,7 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
     if not held:
         sigma2 = min(sigma2, sigma_max**2)
     each = STRUCTURE * variance / (n - n_effects)
+    scale = _scale(settings, observations, calibrated, sigma2)
     alpha = _per_stencil(priors.alpha, n)
     hyper = Hyperparameters(
         shapes=shapes,
@@ -134,6 +139,8 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
         quick_start=blanks and schedule.backfit is None,
         sub=tuple(np.atleast_1d(schedule.n_sub).tolist()),
         seed=seed,
+        scale=scale,
+        mixed=scale is not None and settings.likelihood == "auto",
     )
     run = _run_plan(settings, schedule, observations.nnz, n)
     chains, threads, shards = settings.n_chains, settings.n_threads, schedule.n_shards
@@ -144,6 +151,25 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
     return FitPlan(
         hyper, run, sigma2, each, calibrated, weights, not blanks, chains, settings.engine, threads, n_shards=shards
     )
+
+
+def _scale(settings: BayesianSettings, observations: Observations, calibrated: bool, sigma2: float) -> Scale | None:
+    """Return the scale of ordinal observations, or None where they are taken as normal.
+
+    Cut points are those with which values have their frequencies in a normal distribution of the same variance.
+    """
+    if settings.likelihood == "gaussian":
+        return None
+    values = None if observations.blank_weight is not None else levels_of(observations)
+    if settings.likelihood == "auto":
+        possible = calibrated and settings.n_chains > 1 and settings.engine in ORDINAL_ENGINES
+        if values is None or len(values) < FEWEST_LEVELS or not possible:
+            return None
+    elif values is None:
+        why = "with observed zeros" if observations.blank_weight is not None else f"for more than {MOST_LEVELS} values"
+        raise InputError(f"there is no likelihood='ordinal' {why}: use likelihood='gaussian'")
+    assert values is not None
+    return Scale.of_shares(values, level_weights(observations, values), float(np.sqrt(sigma2)))
 
 
 def _is_calibrated(settings: BayesianSettings, observations: Observations, n_stencils: int) -> bool:

@@ -1,6 +1,6 @@
 """bACCAMS from observations to a posterior: calibrate the noise and the blend, then sample."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -21,6 +21,7 @@ from accams.fit.hyper import Hyperparameters
 from accams.fit.run import N_TRACED, Cells, Run, RunningValidation, RunPlan, Sweep, make_probes, run
 from accams.fit.running import FIRST_INTERVAL, Keeper, Running
 from accams.model.posterior import Draw, Posterior
+from accams.model.scale import Scale
 from accams.model.stencils import StencilSum
 from accams.writing import check as check_writable
 
@@ -61,6 +62,7 @@ class BayesianFit:
     engine: str
     interrupted: bool
     asked: tuple[Floats, Floats] | None = None  # mean and variance over draws at the cells asked for
+    scale: Scale | None = None  # on which predictions of ordinal observations are to be read
 
 
 @dataclass
@@ -109,14 +111,16 @@ def fit(
     try:
         if calibration is not None and plan.run.visits is None:
             sigma2 = calibration.sigma2
-            chains.continue_from(sorted(warm, key=lambda chain: abs(np.log(chain.sigma2 / sigma2))))
+            chains.continue_from(_nearest_of_a_kind(chains, warm, sigma2))
             for chain in chains.chains:
-                chain.sigma2 = sigma2
+                chain.level = sigma2
         warm.clear()
         state = begin(chains, observations, plan, calibration, asked, validation, began)
         if files.resume is not None:
             calibration = resuming.restore(files.resume, state, *checkpoint.read(files.resume))
             state.keeper.most = _most_draws(plan, calibration)
+        if calibration is not None:
+            state.read_on(calibration.scale, calibration.latent)
 
         if additive is not None:
             weight = 1.0 if calibration is None else calibration.weight
@@ -148,7 +152,7 @@ def begin(
 
 def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> BayesianFit:
     burn_in, engine, obs = state.plan.burn_in(state.sweep), state.chains.engine, state.chains.engine.observations
-    draws = state.draws()
+    draws = [draw.scaled(*state.latent) if state.ordinal(draw.chain) else draw for draw in state.draws()]
     first = min(burn_in, max(len(state.history) - 1, 0))
     traces = {name: np.stack(values[first:], axis=1) for name, values in state.traces.items()}
     sigma = float(np.sqrt(np.mean(traces["sigma"] ** 2))) if traces else float(np.sqrt(state.chains.chains[0].sigma2))
@@ -167,7 +171,7 @@ def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> Ba
     asked = None
     if state.asked is not None:
         if not state.asked.blocks:
-            state.asked.add(state.sweep, state.chains.predict_at(state.asked.rows, state.asked.cols))
+            state.asked.add(state.sweep, state.predict_at(state.asked))
         asked = state.asked.combined(burn_in)
         i, j = state.asked.rows, state.asked.cols
         if stretched:
@@ -175,7 +179,24 @@ def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> Ba
             asked = asked[0] + after[0] - before[0], np.maximum(asked[1] + after[1] - before[1], 0.0)
         elif state.blend is not None:
             asked = state.blend.mean(asked[0], i, j), state.blend.weight**2 * asked[1] + posterior.effect_spread(i, j)
-    return BayesianFit(posterior, stencils, state.history, calibration, sigma, engine.name, interrupted, asked)
+    scale = _scale_of(state, calibration, posterior)
+    return BayesianFit(posterior, stencils, state.history, calibration, sigma, engine.name, interrupted, asked, scale)
+
+
+def _scale_of(state: Run, calibration: Calibration | None, posterior: Posterior) -> Scale | None:
+    """Return the scale on which predictions are to be read: the calibrated one, or the sampler's with all spread."""
+    own = state.chains.chains[0].hyper.scale
+    if own is None or (calibration is not None and calibration.scale is not None):
+        return None if calibration is None else calibration.scale
+    spread = float(posterior.moments(state.probes.rows, state.probes.cols)[1].mean())
+    return replace(own, spread=float(np.sqrt(posterior.noise**2 + spread)))
+
+
+def _nearest_of_a_kind(chains: Chains, warm: Sequence[Chain], sigma2: float) -> list[Chain]:
+    """Return for each chain one of those that were calibrated: of the same kind, and with the nearest noise levels."""
+    near = sorted(warm, key=lambda chain: abs(np.log(chain.level / sigma2)))
+    kinds = {kind: [chain for chain in near if chain.ordinal == kind] for kind in (False, True)}
+    return [kinds[chain.ordinal].pop(0) for chain in chains.chains]
 
 
 def _most_draws(plan: FitPlan, calibration: Calibration | None) -> int:
@@ -200,7 +221,7 @@ def without_stencils(
     posterior = Posterior(one.shape, (Draw.of(0, 0, one),), calibration.noise, effects=blend.effects)
     predicted = None if asked is None else posterior.moments(*asked)
     sigma = float(np.sqrt(calibration.sigma2))
-    return BayesianFit(posterior, one, [], calibration, sigma, engine, False, predicted)
+    return BayesianFit(posterior, one, [], calibration, sigma, engine, False, predicted, calibration.scale)
 
 
 def _chains(observations: Observations, plan: FitPlan, sigma2: float, n_chains: int | None = None) -> Chains:

@@ -21,7 +21,7 @@ with it, and if no level improves on the additive model, that alone is taken (w 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,15 @@ from accams.data.observations import Observations
 from accams.data.splits import some_positions
 from accams.fit.additive import Additive
 from accams.fit.chains import Chains
+from accams.fit.hyper import LEVELS
 from accams.fit.keys import Purpose, generator
+from accams.fit.linking import fit_scale
 from accams.fit.noise import noise_of
 from accams.model.posterior import Posterior
+from accams.model.scale import Scale
 
 Floats = NDArray[np.float64]
 Tried = list[list[float]]  # one list per stage
-LEVELS = 4  # noise levels of a stage
 N_CHAINS = 2 * LEVELS  # minimum: two chains per level
 SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels in each stage
 SWEEPS = (25, 20)  # sweeps of each stage, of which the last two thirds count;
@@ -54,6 +56,7 @@ FEWEST, MOST = 2_000, 500_000  # within these bounds, and never more than a fift
 ADDED = 4e-4  # share of the squared error that keeping few draws may add
 MANY = 1 << 30
 ALONE = 1.0, 1.0  # weight of stencils that are not blended
+SAME = 0.0, 1.0  # shift and factor that change nothing
 MOST_CELLS = 10_000  # held-out observations kept for the predictive noise
 
 
@@ -72,6 +75,8 @@ class Calibration:
     held_out: Floats | None = field(default=None, repr=False, compare=False)
     spread: float = 0.0  # mean draw variance at the reference cells
     weight: float = 1.0  # of what stencils differ from the additive model
+    scale: Scale | None = None  # on which the predictions of ordinal observations are to be read,
+    latent: tuple[float, float] = SAME  # and the shift and factor that bring the draws of ordinal chains onto it
 
     def draws_needed(self) -> int:
         """Return how many draws predict as well as all: the mean of n draws has an nth of their variance as error."""
@@ -85,7 +90,8 @@ class Calibration:
         value, error, weight, spread, effects, rows, cols = self.held_out
         i, j = rows.astype(np.int64), cols.astype(np.int64)
         growth = float(posterior.moments_of_draws(i, j)[1].mean()) / self.spread
-        return noise_of(value, error, growth * spread + effects, weight / posterior.row_noise(i), self.weight < 1.0)
+        precision, blended = weight / posterior.row_noise(i), self.weight < 1.0
+        return noise_of(value, error, growth * spread + effects, precision, blended, self.scale)
 
 
 def held_out_split(observations: Observations, seed: int) -> tuple[Observations, Observations]:
@@ -116,8 +122,10 @@ class CalibrationSet:
     """
 
     def __init__(
-        self, observations: Observations, additive: Additive | None = None, bounds: tuple[float, float] = ALONE
-    ) -> None:
+        self, observations: Observations, additive: Additive | None = None, bounds: tuple[float, float] = ALONE,
+        scale: Scale | None = None,
+    ) -> None:  # fmt: skip
+        self.scale = scale  # of the sampler
         self.rows, self.cols, self.values = observations.coo()
         self.additive, self.bounds = additive, bounds if additive is not None else ALONE
         self.blended = self.bounds[0] < 1.0
@@ -131,17 +139,23 @@ class CalibrationSet:
 
     def clear(self) -> None:
         self.count, self.estimates = 0, list[Floats]()
-        self.sums: Floats = np.zeros(0)
-        self.squares: Floats = np.zeros(0)
+        self.sums: Floats = np.zeros(0)  # (chain, cell), over the sweeps: of what is expected,
+        self.models: Floats = np.zeros(0)  # of the model, which for ordinal chains is another thing,
+        self.squares: Floats = np.zeros(0)  # and of its square
 
     def add(self, chains: Chains, levels: int) -> None:
         """Add the current predictions of all chains (chain c has level c modulo `levels`)."""
         f = chains.predict_at(*self.cells)
-        self.sums = f if not self.count else self.sums + f
+        expected = np.stack([chain.expected(x) for chain, x in zip(chains.chains, f, strict=True)])
+        self.sums = expected if not self.count else self.sums + expected
+        self.models = f if not self.count else self.models + f
         self.squares = f * f if not self.count else self.squares + f * f
         self.count += 1
+        self.ordinal = np.array([chain.ordinal for chain in chains.chains])
         self.precision = chains.row_weights(self.rows) * self.weights
         draws = [f[level::levels, : len(self.values)] for level in range(levels)]
+        if self.ordinal.any():  # sigma^2 is not the variance of an ordinal observation
+            draws = [np.full((2, len(self.values)), np.nan) for _ in draws]
         self.estimates.append(np.array([noise_estimate(f, self.values, self.precision) for f in draws]))
 
     def losses(self, levels: int, n_chains: int) -> tuple[Floats, Floats]:
@@ -164,22 +178,47 @@ class CalibrationSet:
 
     def result(self, sigma2: float, levels: Tried, errors: Tried, estimate: float, weight: float) -> Calibration:
         """Return the calibration with the predictive noise of the last stage."""
-        n, mean = len(self.values), self.sums.mean(axis=0) / self.count
-        spread = weight**2 * np.maximum(self.squares.mean(axis=0) / self.count - mean * mean, 0.0)
+        n, (mean, spread, latent) = len(self.values), self._together()
+        spread = weight**2 * spread
         error, effects, precision = self.values - mean[:n], np.zeros(n), self.precision
         if weight != 1.0:
             error = self.values - self.base - weight * (mean[:n] - self.base)
             precision = precision if weight else self.weights  # no stencils, no noise of rows
         if self.additive is not None:
             effects = self.additive.spread(self.rows, self.cols, min(weight, 1.0))
-        noise = noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
+        x, scale = self.values - error, None
+        if self.scale is not None:
+            start = replace(self.scale, spread=float(np.sqrt(latent[1] ** 2 * sigma2 + spread[:n].mean())))
+            scale = fit_scale(x, self.values, self.weights, start)
+        noise = noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0, scale)
         if self.additive is not None:
             unseen = self.additive.unseen(self.rows, self.cols)
             effects += self.additive.explained_beside(noise, weight) * unseen
-            noise = noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0)
+            noise = noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0, scale)
         kept = np.stack([*(x[self.some] for x in (self.values, error, self.weights, spread, effects)), *self.near])
-        square = float(np.average(error**2, weights=self.weights))
-        return Calibration(sigma2, noise, square, levels, errors, estimate, kept, float(spread[n:].mean()), weight)
+        left = error if scale is None else self.values - scale.mean(x)
+        square, reference = float(np.average(left**2, weights=self.weights)), float(spread[n:].mean())
+        return Calibration(
+            sigma2, noise, square, levels, errors, estimate, kept, reference, weight, scale, latent
+        )  # fmt: skip
+
+    def _together(self) -> tuple[Floats, Floats, tuple[float, float]]:
+        """Return mean and variance of all draws at each cell, and the shift and factor of ordinal chains.
+
+        These bring their means to the mean and the variance of those of normal chains, if there are any.
+        """
+        means, squares, latent = self.models / self.count, self.squares / self.count, SAME
+        if self.ordinal.any() and not self.ordinal.all():
+            n = len(self.values)
+            normal, own = means[~self.ordinal, :n].mean(axis=0), means[self.ordinal, :n].mean(axis=0)
+            factor = float(normal.std() / own.std()) if own.std() > 0.0 else 1.0
+            shift = float(normal.mean() - factor * own.mean())
+            f = means[self.ordinal]
+            means[self.ordinal] = shift + factor * f
+            squares[self.ordinal] = shift**2 + 2.0 * shift * factor * f + factor**2 * squares[self.ordinal]
+            latent = shift, factor
+        mean = means.mean(axis=0)
+        return mean, np.maximum(squares.mean(axis=0) - mean * mean, 0.0), latent
 
 
 def calibrate(
@@ -195,8 +234,9 @@ def calibrate(
     `n_chains` is the number of chains averaged by the final model. `watch(sweep, n_sweeps, sigma2)` is called after
     each sweep and ends the calibration by returning True. sigma^2 stays within `bounds`.
     """
-    part, levels, errors = CalibrationSet(held_out, additive, weights), Tried(), Tried()
-    sigma2, estimate, total = chains.chains[0].sigma2, float("nan"), sum(sweeps)
+    scale = chains.chains[0].hyper.scale
+    part, levels, errors = CalibrationSet(held_out, additive, weights, scale), Tried(), Tried()
+    sigma2, estimate, total = chains.chains[0].level, float("nan"), sum(sweeps)
     done, shifts, stage, stopped = 0, 0, 0, False
 
     def report() -> bool:
@@ -247,7 +287,7 @@ def _run_stage(
         heat = 0.5 * max(1.0 - sweep / cooling, 0.0) if cooling else 0.0
         present = levels * (levels[-1] / levels) ** heat
         for c, chain in enumerate(chains.chains):
-            chain.sigma2, chain.normalise_rows = float(present[c % len(present)]), True
+            chain.level, chain.normalise_rows = float(present[c % len(present)]), True
         chains.run_sweep()
         if sweep >= n_sweeps // 3:
             part.add(chains, len(levels))

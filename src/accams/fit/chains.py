@@ -49,8 +49,8 @@ class Chains:
         self.at_once = min(cores, n_chains)
         self.engine: Engine = make_engine(
             observations, engine, len(hyper.shapes) + 2, per_chain, chunk_size=chunk_size,
-            row_weights=hyper.row_noise is not None, callers=self.at_once, n_chains=n_chains,
-            shapes=hyper.shapes, n_shards=n_shards,
+            row_weights=hyper.row_noise is not None, latent=hyper.scale is not None, callers=self.at_once,
+            n_chains=n_chains, shapes=hyper.shapes, n_shards=n_shards,
         )  # fmt: skip
         try:
             self.chains = [Chain(self.engine.new_state(c), hyper, c, sigma2, tau2) for c in range(n_chains)]

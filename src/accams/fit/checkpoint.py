@@ -64,7 +64,7 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
         "past": [sweep for sweep, _ in run.past],
         "best": run.best,
         "seconds": perf_counter() - run.began,
-        "calibration": None if calibration is None else asdict(replace(calibration, held_out=None)),
+        "calibration": None if calibration is None else _pack_calibration(calibration),
     }
     if calibration is not None and calibration.held_out is not None:
         tensors["held_out"] = calibration.held_out
@@ -100,6 +100,13 @@ def fingerprint(observations: Observations) -> str:
 def running_of(run: Run) -> dict[str, Running | None]:
     validation = None if run.validation is None else run.validation.running
     return {"probes": run.probes, "asked": run.asked, "validation": validation}
+
+
+def _pack_calibration(calibration: Calibration) -> dict[str, Any]:
+    fields = asdict(replace(calibration, held_out=None))
+    if calibration.scale is not None:
+        fields["scale"] = calibration.scale.to_dict()
+    return fields
 
 
 def _pack_chain(chain: Chain, tensors: Tensors) -> dict[str, Any]:

@@ -7,6 +7,7 @@ if the template is redrawn right after its labels, before tau^2, sigma^2 or anot
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from accams.fit import conditionals
 from accams.fit.backfit import BackfitSettings, Visit, alternate, visit_of
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
-from accams.model.scale import Scale
 from accams.model.stencils import Labels
 
 Random = np.random.Generator
@@ -33,7 +33,7 @@ class Chain:
     """A state with its variances.
 
     It begins without stencils; `continue_from` copies those of another chain. `number` is part of the key of its random
-    numbers. `sigma2` and `tau2` are initial values where they are sampled.
+    numbers. `sigma2`, the noise level, and `tau2` are initial values where they are sampled.
     """
 
     def __init__(self, state: State, hyper: Hyperparameters, number: int, sigma2: float, tau2: float = 1.0) -> None:
@@ -41,7 +41,9 @@ class Chain:
             raise InputError(
                 f"engine={state.engine.name!r} has no collapsed sampler: use sampler='blocked' or engine='cpu'"
             )
-        self.state, self.hyper, self.number, self.sigma2 = state, hyper, number, sigma2
+        self.state, self.hyper, self.number = state, hyper, number
+        self.ordinal = hyper.is_ordinal(number)
+        self.sigma2 = sigma2 * hyper.noise_share(number)
         self.tau2 = np.full(len(hyper.shapes), tau2) if hyper.tau2 is None else np.array(hyper.tau2, float)
         self.effect_tau2 = np.full(2, tau2)
         self.normalise_rows = False
@@ -153,6 +155,22 @@ class Chain:
 
     # -- state ------------------------------------------------------------------------------------------------
 
+    @property
+    def level(self) -> float:
+        """Noise variance of normal observations that goes with that of the chain (`Hyperparameters.noise_share`)."""
+        return self.sigma2 / self.hyper.noise_share(self.number)
+
+    @level.setter
+    def level(self, level: float) -> None:
+        self.sigma2 = level * self.hyper.noise_share(self.number)
+
+    def expected(self, f: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the expected values of observations where the chain's model is f."""
+        if not self.ordinal:
+            return f
+        assert self.hyper.scale is not None
+        return replace(self.hyper.scale, spread=float(np.sqrt(self.sigma2))).mean(f)
+
     def row_weights(self) -> NDArray[np.float64]:
         weights = self.state.row_weights
         return np.ones(self.state.shape[0]) if weights is None else np.asarray(weights * self.state.engine.row_step)
@@ -258,8 +276,8 @@ class Chain:
         self.visits[: len(self.state.templates), moves] = 0.0
         self._key = key_of(self.hyper.seed, Purpose.LABELS, self.number, self.sweep)  # of the label kernels
         random = generator(self.hyper.seed, Purpose.SWEEP, self.number, self.sweep)
-        if self.hyper.scale is not None:
-            self._draw_latent(self.hyper.scale)
+        if self.ordinal:
+            self._draw_latent()
         if self.hyper.continuous:
             self._draw_effects(random)
         return random
@@ -338,14 +356,16 @@ class Chain:
         values = T * self.state.engine.grid.step
         return values[np.ix_(counts[0] > 0, counts[1] > 0)] if self.hyper.sampler == "collapsed" else values
 
-    def _draw_latent(self, scale: Scale) -> None:
+    def _draw_latent(self) -> None:
         """Draw the latent values of ordinal observations given the model; they are the data of this sweep.
 
         They depend on nothing else of the sweep before, so they are no part of what a checkpoint holds.
         """
-        grid, key = self.state.engine.grid, key_of(self.hyper.seed, Purpose.LATENT, self.number, self.sweep)
-        spread = float(np.sqrt(self.sigma2)) / grid.step
-        self.state.draw_latent(Latent(grid.cut_points(scale.cuts), spread, self.state.weight_unit, key))
+        scale, grid = self.hyper.scale, self.state.engine.grid
+        assert scale is not None
+        key, spread = key_of(self.hyper.seed, Purpose.LATENT, self.number, self.sweep), float(np.sqrt(self.sigma2))
+        cuts, unit = grid.cut_points(scale.cuts), self.state.weight_unit
+        self.state.draw_latent(Latent(scale.values, cuts, spread / grid.step, unit, key))
 
     def _draw_effects(self, random: Random) -> None:
         """Draw the effects of rows and of columns, each followed by its variance."""

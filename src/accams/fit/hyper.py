@@ -13,6 +13,8 @@ Sampler = Literal["blocked", "collapsed"]
 LabelPrior = Literal["dirichlet", "crp"]
 Start = Literal["accams", "prior"]
 Shape = tuple[int, int]
+LEVELS = 4  # noise levels of a stage of the calibration: chain c has level c modulo this number
+LATENT_NOISE = 0.85  # noise variance of ordinal chains, relative to that of normal ones beside them
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,18 @@ class Hyperparameters:
     sub: Sequence[int] = (1,)  # label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
     seed: int = 0  # seed of all random numbers
     scale: Scale | None = None  # cut points between the values of ordinal observations; None has normal ones
+    mixed: bool = False  # whether only every other chain takes observations as ordinal
+
+    def is_ordinal(self, chain: int) -> bool:
+        """Return whether a chain takes observations as ordinal.
+
+        Where chains are mixed, those of the same noise level (`LEVELS`) are so in turn.
+        """
+        return self.scale is not None and (not self.mixed or (chain + chain // LEVELS) % 2 == 1)
+
+    def noise_share(self, chain: int) -> float:
+        """Return the noise variance of a chain relative to the level that is set for all."""
+        return LATENT_NOISE if self.mixed and self.is_ordinal(chain) else 1.0
 
     def concentration(self, stencil: int, axis: int) -> float:
         """Return the prior weight of each cluster ("dirichlet") or of a new cluster ("crp")."""

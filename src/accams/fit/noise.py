@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from accams.model.scale import Scale
+
 Floats = NDArray[np.float64]
 COVERED = 0.9  # coverage of prediction intervals by which the noise is chosen,
 ALL = (0.8, 0.95, 0.95)  # and those for values of a scale
@@ -18,19 +20,24 @@ MOST_NOISE = 1.5  # times the error is the largest noise on a scale
 FEW = 20  # observations as many of which the mean squared error counts
 
 
-def noise_of(values: Floats, error: Floats, spread: Floats, precision: Floats, blended: bool) -> float:
+def noise_of(
+    values: Floats, error: Floats, spread: Floats, precision: Floats, blended: bool, scale: Scale | None = None
+) -> float:
     """Return the predictive noise, from errors at held-out observations and what spread the predictions have.
 
     The coverage of a handful of observations says little, so their mean squared error counts too. Where stencils are
-    blended, values of a scale of few steps count as such.
+    blended, values of a scale of few steps count as such; so do those of a `scale`, whose cut points are known.
     """
     weighted = precision > 0.0
     if not weighted.any():
         return 0.0
     values, error, spread, precision = (x[weighted] for x in (values, error, spread, precision))
     levels = np.unique(values) if blended else values[:0]
-    if 1 < len(levels) <= MOST_STEPS:
-        covering = discrete_noise(values, values - error, spread, precision, levels)
+    if scale is not None:
+        covering = discrete_noise(values, values - error, spread, precision, scale.values, scale.cuts)
+    elif 1 < len(levels) <= MOST_STEPS:
+        middles = (levels[1:] + levels[:-1]) / 2.0
+        covering = discrete_noise(values, values - error, spread, precision, levels, middles)
     else:
         covering = predictive_noise(error, spread, precision)
     left = max(float(np.mean(precision * (error**2 - spread))), 0.0)
@@ -47,13 +54,15 @@ def predictive_noise(error: Floats, spread: Floats, precision: Floats) -> float:
     return _least(enough, 0.0, float(np.max(precision * error**2)) / reach + 1e-300)  # which contains every error
 
 
-def discrete_noise(values: Floats, mean: Floats, spread: Floats, precision: Floats, levels: Floats) -> float:
+def discrete_noise(
+    values: Floats, mean: Floats, spread: Floats, precision: Floats, levels: Floats, cuts: Floats
+) -> float:
     """Return the noise with which as many values as they should lie within the intervals of 80 and 95 %.
 
-    A value of a scale of few steps stands for all between the middles to its neighbours. A step that lies partly within
+    A value of a scale of few steps stands for all between two neighbouring cut points. A step that lies partly within
     an interval counts by the share of its probability that does (the randomised probability integral transform).
     """
-    edges = np.concatenate([[-np.inf], (levels[1:] + levels[:-1]) / 2.0, [np.inf]])
+    edges = np.concatenate([[-np.inf], cuts, [np.inf]])
     at = np.searchsorted(levels, values)
     below, above = edges[at] - mean, edges[at + 1] - mean
 

@@ -23,6 +23,7 @@ from accams.fit.run import N_TRACED, Run, Sweep
 from accams.fit.running import MeanBlock, Running
 from accams.model.container import Tensors, damaged_reason
 from accams.model.draws import unpack_draws
+from accams.model.scale import Scale
 from accams.settings.kinds import NONE, Either, Integer, Number, Words
 from accams.settings.schema import FINITE, MOST, NAN, Count, ListOf, Mapping, Schema
 
@@ -44,7 +45,7 @@ SQUARE = Either(Number(-MOST, MOST), NAN)
 LEVELS = ListOf(ListOf(SQUARE))
 CALIBRATION = Schema(
     sigma2=VARIANCE, noise=SIZE, error=SIZE, levels=LEVELS, errors=LEVELS, estimate=SQUARE, spread=SIZE,
-    weight=Number(0.0, MOST_WEIGHT), held_out=NONE,
+    weight=Number(0.0, MOST_WEIGHT), held_out=NONE, latent=ListOf(FINITE, 2), scale=Either(NONE, Mapping()),
 )  # fmt: skip
 
 
@@ -234,4 +235,8 @@ def _calibration(
         cells = _tensor({"held_out": held_out}, "held_out", np.float64, [7, held_out.shape[-1]])[5:]
         if not ((cells >= 0) & (cells < np.reshape(shape, (2, 1))) & (cells == np.rint(cells))).all():
             raise ValueError("its held-out observations are not of the data")
-    return Calibration(**{**{name: saved[name] for name in CALIBRATION.fields}, "held_out": held_out})
+    fields = {name: saved[name] for name in CALIBRATION.fields}
+    fields["latent"] = float(saved["latent"][0]), float(saved["latent"][1])
+    if saved["scale"] is not None:
+        fields["scale"] = Scale.from_dict(saved["scale"])
+    return Calibration(**{**fields, "held_out": held_out})

@@ -15,6 +15,7 @@ from accams.fit.gibbs import Chain
 from accams.fit.keys import Purpose, generator
 from accams.fit.running import Keeper, Running
 from accams.model.posterior import Draw
+from accams.model.scale import Scale
 
 Cells = tuple[NDArray[np.int64], NDArray[np.int64]]
 N_PROBES = 2000  # cells whose running mean shows whether the run has converged
@@ -96,9 +97,11 @@ class RunningValidation:
     values: NDArray[np.float64]
     weights: NDArray[np.float64] | None = None
     clip: tuple[float, float] = (-np.inf, np.inf)
+    scale: Scale | None = None  # on which predictions are to be read
 
     def rmse(self, prediction: NDArray[np.float64]) -> float:
-        error = np.clip(prediction, *self.clip) - self.values
+        expected = prediction if self.scale is None else self.scale.mean(prediction)
+        error = np.clip(expected, *self.clip) - self.values
         return float(np.sqrt(np.average(error * error, weights=self.weights)))
 
 
@@ -129,6 +132,25 @@ class Run:
     began: float = field(default_factory=perf_counter)
     settled: bool = False
     blend: Blend | None = None  # with the additive model
+    latent: tuple[float, float] = (0.0, 1.0)  # shift and factor of what ordinal chains predict
+
+    def read_on(self, scale: Scale | None, latent: tuple[float, float]) -> None:
+        """Set the scale of ordinal observations, and the shift and factor that bring ordinal chains onto it."""
+        self.latent = latent
+        if self.validation is not None:
+            self.validation.scale = scale
+
+    def ordinal(self, chain: int) -> bool:
+        """Return whether a chain takes observations as ordinal."""
+        return self.chains.chains[chain].ordinal
+
+    def predict_at(self, cells: Running) -> NDArray[np.float64]:
+        """Return the current predictions of all chains (chain, cell), on one scale."""
+        return np.stack(self.chains.each(lambda chain: self._predict(chain, cells)))
+
+    def _predict(self, chain: Chain, cells: Running) -> NDArray[np.float64]:
+        f = chain.state.predict_at(cells.rows, cells.cols)
+        return self.latent[0] + self.latent[1] * f if chain.ordinal else f
 
     def step(self) -> Sweep:
         plan, chains = self.plan, self.chains
@@ -142,7 +164,7 @@ class Run:
         wanted = recorded and self.keeper.wants(self.sweep)
 
         def outcome(chain: Chain) -> Outcome:
-            predictions = [chain.state.predict_at(cells.rows, cells.cols) for cells in watched]
+            predictions = [self._predict(chain, cells) for cells in watched]
             draw = _draw(chain, self.sweep, plan.rao_blackwell) if wanted else None
             return Outcome(predictions, draw, _statistics(chain))
 
@@ -279,6 +301,9 @@ def _draw(chain: Chain, sweep: int, rao_blackwell: bool) -> Draw:
 
 
 def _statistics(chain: Chain) -> tuple[float, float, float, float, float]:
-    """Return sigma, tau, log joint density, occupied clusters per stencil, and mean squared training error."""
+    """Return sigma, tau, log joint density, occupied clusters per stencil, and mean squared training error.
+
+    The error of an ordinal chain is that of its latent values.
+    """
     tau = float(np.sqrt(np.mean(chain.tau2))) if len(chain.tau2) else 0.0
     return float(np.sqrt(chain.sigma2)), tau, chain.log_joint(), chain.occupied(), chain.mean_squared_error()

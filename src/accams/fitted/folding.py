@@ -56,9 +56,8 @@ class FoldedRow:
         if len(set(positions.tolist())) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
-        folded = fold(
-            model.sums, model.noise, begins, positions, values, blank=model.blank, effect_variance=model.effect_variance
-        )
+        seen, variance = model.latent(values), model.effect_variance
+        folded = fold(model.sums, model.noise, begins, positions, seen, blank=model.blank, effect_variance=variance)
         return cls(model, folded, positions, values)
 
     @property
@@ -88,6 +87,10 @@ class FoldedRow:
         mean, variance = self.moments(self.model.col_index.find(as_ids(items)))
         return clip_answer(self.model, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
 
+    def predict_proba(self, items: Any) -> Floats:
+        """Return the probability of each value of the scale for items by their ids, as `Model.predict_proba` does."""
+        return probabilities(self.model, *self.moments(self.model.col_index.find(as_ids(items))))
+
     def recommend(
         self, n: int = 10, *, exclude_seen: bool = True, candidates: Any = None, return_std: bool = False,
         quantile: float | None = None, by: str = "auto",
@@ -101,7 +104,7 @@ class FoldedRow:
         _, rank, j = chosen(self.best_positions(n, exclude_seen, catalogue_of(model, candidates), lower))
         mean, variance = self.moments(j)
         names, rules = (np.full(len(j), text, object) for text in (self.name, ""))
-        std = np.sqrt(variance) if return_std else None
+        std = model.deviation(mean, np.sqrt(variance)) if return_std else None
         return recommendations(names, model.col_index.ids[j], rank, model.clipped(mean), std, rules)
 
     def best_positions(self, n: int, exclude_seen: bool, catalogue: Catalogue, lower: float) -> Positions:
@@ -221,8 +224,23 @@ def _history(history: Any, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray[n
     return as_ids([pair[0] for pair in pairs]), values_of([pair[1] for pair in pairs], "history", len(pairs))
 
 
+def probabilities(model: Parts, mean: Floats, variance: Floats) -> Floats:
+    """Return the probability of each value where the model has this mean and variance."""
+    model.need_values("predict_proba")
+    if model.scale is None:
+        raise InputError(
+            "predict_proba needs a model of ordinal observations: fit BayesianACCAMS(likelihood='ordinal')"
+        )
+    spread = np.sqrt(variance) if model.has_spread else None
+    return model.scale.probabilities(mean, spread)
+
+
 def clip_answer(model: Parts, answer: Any, return_std: bool) -> Any:
-    """Clip means and quantiles of an answer; standard deviations stay as they are."""
+    """Return means, standard deviations and quantiles of the model as those of observations."""
     if not isinstance(answer, tuple):
         return model.clipped(answer)
-    return tuple(x if return_std and p == 1 else model.clipped(x) for p, x in enumerate(answer))
+    mean, rest = answer[0], list(answer[1:])
+    shown = [model.clipped(mean)]
+    if return_std:
+        shown.append(model.deviation(mean, rest.pop(0)))
+    return (*shown, *map(model.placed, rest))

@@ -177,7 +177,7 @@ def _predicted(
     mean, variance = model.moments(asked.rows[which], j) if asked.guest is None else asked.guest.moments(j)
     if asked.guest is None:  # of those whom it does not know there is nothing to say
         mean, variance = (np.where(asked.rows[which] < 0, np.nan, x) for x in (mean, variance))
-    return model.clipped(mean), np.sqrt(variance) if return_std else None
+    return model.clipped(mean), model.deviation(mean, np.sqrt(variance)) if return_std else None
 
 
 def reasons(model: Parts, asked: Asked, item: Any) -> ListExplanation:

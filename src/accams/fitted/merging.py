@@ -197,6 +197,7 @@ def with_stand_ins(model: P, cells: Cells, rows: Positions, random_state: Any) -
         cells = _of_active(model, rows[rows < model.shape[0]]).then(cells)
     values = cells.values.copy()
     blank = np.isnan(values)
+    values[~blank] = model.latent(values[~blank])
     values[blank] = model.moments(cells.rows[blank], cells.cols[blank])[0]
     mine = np.flatnonzero(blank & np.isin(cells.rows, rows))  # others stay as they are
     if model.posterior is not None and len(mine):

@@ -16,6 +16,7 @@ from accams.model.container import Tensors
 from accams.model.draws import pack_draws, unpack_draws
 from accams.model.idcoding import pack_ids, unpack_ids
 from accams.model.posterior import Effects, Posterior
+from accams.model.scale import Scale
 from accams.model.stencils import StencilSum
 from accams.settings.encoding import decoded, encoded
 from accams.use.evaluation import Evaluation
@@ -27,6 +28,8 @@ def pack(model: Parts, coding: str, templates: str | float, left_out: set[str]) 
     """Return header fields and tensors of each part that the file is to hold, by name."""
     one = model.stencils if templates == "float32" else model.stencils.rounded(templates)
     packed = {"stencils": file.pack_sum(one, coding), "values": (_values(model), {})}
+    if model.scale is not None:
+        packed["scale"] = model.scale.to_dict(), {}
     if model.posterior is not None:
         packed["posterior"] = _pack_posterior(model.posterior, coding, templates)
     if model.item_map is not None:
@@ -70,6 +73,8 @@ def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], 
     }
     if not low <= high or (clip is not None and not clip[0] <= clip[1]):
         raise ValueError("the range of values is empty")
+    if "scale" in parts:
+        made["scale"] = Scale.from_dict(parts["scale"])
     if "posterior" in parts:
         made["posterior"] = _unpack_posterior(parts["posterior"], tensors["posterior"], one)
     if "item_map" in parts:

@@ -18,6 +18,7 @@ from accams.model.codes import Codes
 from accams.model.interactions import Interactions
 from accams.model.itemmap import ItemMap
 from accams.model.posterior import Draw, Posterior
+from accams.model.scale import Scale
 from accams.model.spread import Spread
 from accams.model.stencils import StencilSum
 from accams.use.evaluation import Evaluation
@@ -87,6 +88,8 @@ class Parts:
         Smallest and largest training value.
     clip : (float, float) or None
         Range to which predictions are clipped.
+    scale : Scale or None
+        Scale of ordinal observations, on which predictions are read.
     sigma : float or None
         Standard deviation of an observation around the predictions, for folding in.
     spread : Spread or None
@@ -116,6 +119,7 @@ class Parts:
     col_index: Index
     value_range: tuple[float, float]
     clip: tuple[float, float] | None = None
+    scale: Scale | None = None
     posterior: Posterior | None = None
     sigma: float | None = None
     spread: Spread | None = None
@@ -317,8 +321,22 @@ class Parts:
         return np.asarray(self.row_noise(i) + own)
 
     def clipped(self, prediction: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return predictions within the range of the model."""
-        return prediction if self.clip is None else np.clip(prediction, *self.clip)
+        """Return means of the model as predictions: read on its scale, and within its range."""
+        expected = prediction if self.scale is None else self.scale.mean(prediction)
+        return expected if self.clip is None else np.clip(expected, *self.clip)
+
+    def deviation(self, mean: Floats, std: Floats) -> Floats:
+        """Return standard deviations of the model as those of observations."""
+        return std if self.scale is None else self.scale.deviation(mean, std)
+
+    def latent(self, values: Floats) -> Floats:
+        """Return observed values as numbers of the model's own scale."""
+        return values if self.scale is None else self.scale.latent(values)
+
+    def placed(self, ends: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return quantiles on the scale of observations, and within the range."""
+        places = ends if self.scale is None else self.scale.place(ends)
+        return places if self.clip is None else np.clip(places, *self.clip)
 
     def need_values(self, what: str) -> None:
         """Raise InputError unless the model predicts values."""

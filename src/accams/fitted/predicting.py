@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from accams.data.inputs import known_positions, observations_of, pairs_of, values_of, weights_of
 from accams.data.observations import Observations
 from accams.errors import InputError
-from accams.fitted.folding import clip_answer
+from accams.fitted.folding import clip_answer, probabilities
 from accams.fitted.parts import Parts
 from accams.model.posterior import with_spread
 from accams.use.evaluation import Evaluation, evaluate
@@ -45,6 +45,31 @@ class PredictingParts(Parts):
         mean, variance = self.moments(i, j)
         return clip_answer(self, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
 
+    def predict_proba(self, pairs: Any) -> Floats:
+        """Return the probability of each value of the scale, for a model of ordinal observations.
+
+        Parameters
+        ----------
+        pairs : as in `predict`
+
+        Returns
+        -------
+        array (n, n_values)
+            In the order of ``scale.values``; ``predict_proba(pairs) @ scale.values`` is ``predict(pairs)``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from accams import BayesianACCAMS
+        >>> stars = np.random.default_rng(0).integers(1, 6, (30, 20)).astype(float)
+        >>> model = BayesianACCAMS(2, 2, likelihood="ordinal", n_chains=2, n_sweeps=5, noise=1.0, random_state=0)
+        >>> p = model.fit(stars).predict_proba([(0, 3)])
+        >>> p.shape, round(float(p.sum()), 6), bool(abs(p @ model.model_.scale.values - model.predict([(0, 3)])) < 1e-9)
+        ((1, 5), 1.0, True)
+        """
+        i, j = known_positions(*self.indices, *pairs_of(pairs, self.info.names))
+        return probabilities(self, *self.moments(i, j))
+
     def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the negative root mean squared error (higher is better).
 
@@ -76,7 +101,7 @@ class PredictingParts(Parts):
 
         def predict(i: NDArray[np.int64], j: NDArray[np.int64], levels: list[float]) -> tuple[Floats, Floats]:
             mean, ends = with_spread(*self.moments(i, j), np.zeros(1), False, levels)
-            return self.clipped(mean), self.clipped(ends)
+            return self.clipped(mean), self.placed(ends)
 
         return evaluate(predict, places, values, weights, self.stencils.offset, self.activity, self.has_spread)
 

@@ -60,7 +60,7 @@ def best_items(
     i = rows[which]
     mean, variance = model.moments(i, j)
     rules = np.where(model.averaged[i], AVERAGE_ROW, "").astype(object)
-    std = np.sqrt(variance) if return_std else None
+    std = model.deviation(mean, np.sqrt(variance)) if return_std else None
     return recommendations(names[which], model.col_index.ids[j], ranks, model.clipped(mean), std, rules)
 
 

@@ -25,6 +25,10 @@ SCHEMAS: dict[str, Schema] = {
         1, ("range", "clip", "sigma", "zero_weight", "predicts"), predicts=FLAG, range=ListOf(FINITE, 2),
         clip=Either(Words(None, True), ListOf(FINITE, 2)), sigma=Either(NONE, SCALE), zero_weight=Either(NONE, SCALE),
     ),
+    "scale": Schema(
+        values=ListOf(FINITE, most=255), cuts=ListOf(FINITE, most=255), spread=SCALE,
+        latents=ListOf(FINITE, most=255), mean_cuts=ListOf(FINITE, most=255), mean_spread=SCALE,
+    ),
     "item_map": Schema(
         1, ("dropout",), penalty=SCALE, dropout=SCALE, users=Integer(0), sum=Either(NONE, Mapping()),
         feedback=ListOf(Either(Words(*FEEDBACK), FINITE), 4),

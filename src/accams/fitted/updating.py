@@ -31,7 +31,7 @@ def updated(model: P, X: Any, y: ArrayLike | None, history: Any, min_ratings: in
         names = choices.observations.col_index.ids
         cols = known(model.col_index, names, "item") if model.predicts else known_items(model, names)
         news = replaced(model, choices, cols)
-        return _with(model, news, news.cells, random_state)
+        return _with(model, news, replace(news.cells, values=model.latent(news.cells.values)), random_state)
     digest = digest_of(choices, earlier, min_ratings, random_state)
     if model.taken is not None and model.taken.digest == digest:
         return model

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from accams.kernels.jit import inlined, kernel
-from accams.kernels.sample import uniform
+from accams.kernels.sample import ROUND, uniform
 from accams.kernels.sparse import weight_at
 
 # The normal distribution function at multiples of 1 / PER_UNIT, with its derivative per step: cubic interpolation is
@@ -27,11 +27,7 @@ FARTHEST = -37.0  # below, the probability of a tail is not a normal double
 @inlined
 def cdf(x):
     """Return the normal distribution function, to 1e-10."""
-    if x <= -REACH:
-        return 0.0
-    if x >= REACH:
-        return 1.0
-    t = (x + REACH) * PER_UNIT
+    t = (min(max(x, -REACH), REACH) + REACH) * PER_UNIT  # beyond, it is 0 or 1 to fifteen digits
     k = np.uint64(t)
     u = t - np.float64(k)
     y, slope = CDF[k], SLOPE[k]
@@ -60,63 +56,71 @@ def quantile(p):
 
 
 @kernel
+def truncated_tail(low, high, u):
+    """Return `truncated` of an interval in the lower tail."""
+    if high <= FARTHEST:  # so far out the square of the number is exponential
+        return max(-sqrt(high * high - 2.0 * log(u)), low)
+    p = 0.5 * erfc(-low / sqrt(2.0))
+    p += u * (0.5 * erfc(-high / sqrt(2.0)) - p)
+    return min(max(quantile(p), low), high)
+
+
+@inlined
 def truncated(low, high, u):
     """Return the normal number between `low` and `high` of which the share u of that interval's probability is below.
 
-    Of the two tails the lower one keeps its digits, so an interval above zero is mirrored.
+    Of the two tails the lower one keeps its digits, so an interval in the upper one is mirrored.
     """
-    if low > 0.0:
-        return -truncated_below(-high, -low, 1.0 - u)
-    return truncated_below(low, high, u)
-
-
-@kernel
-def truncated_below(low, high, u):
-    """Return `truncated` of an interval that begins below zero."""
-    if high > TAIL:
+    if high > TAIL and low < -TAIL:  # nearly always, so that this branch is free
         p = cdf(low)
         p += u * (cdf(high) - p)
-    elif high > FARTHEST:
-        p = 0.5 * erfc(-low / sqrt(2.0))
-        p += u * (0.5 * erfc(-high / sqrt(2.0)) - p)
-    else:  # so far out the square of the number is exponential
-        return max(-sqrt(high * high - 2.0 * log(u)), low)
-    if p <= 0.0 or p >= 1.0:  # rounded to it
-        return low if p <= 0.0 else min(high, REACH)
-    return min(max(quantile(p), low), high)
+        x = min(max(quantile(p), low), high)
+    elif low > 0.0:
+        x = -truncated_tail(-high, -low, 1.0 - u)
+    else:
+        x = truncated_tail(low, high, u)
+    return x
 
 
 @inlined
 def latent_value(f, level, cuts, spread, u):
     """Return an integer latent value within the interval of its level, around f with this standard deviation."""
-    below, above = cuts[level], cuts[np.int64(level) + 1]
-    x = truncated((below - f) / spread, (above - f) / spread, u)
-    return np.int32(min(max(np.rint(f + spread * x), below + 1), above))
+    below, above, precision = cuts[level], cuts[np.int64(level) + 1], 1.0 / spread
+    x = truncated((below - f) * precision, (above - f) * precision, u)
+    rounded = ((f + spread * x) + ROUND) - ROUND  # as `rint`, which GPUs do not have
+    return np.int32(min(max(rounded, below + 1), above))
 
 
 @kernel
 def redraw(
     lo, hi, starts, index, levels, weights, own, partners, resid, latent, cuts, spread, unit, key0, key1, first,
-    by_row,
+    by_row, slots, other_resid,
 ):  # fmt: skip
     """Draw new latent values of the observations of [lo, hi), and correct their residuals.
+
+    `slots` is None, or the place of each partner's first observation of the range in the other order, whose residuals
+    are then corrected too: a draw takes longer than the random access that saves it there. `slots` is changed.
 
     `own` and `partners` are None or the weights of rows (columns) and of their partners, `unit` is the value of one
     unit of an observation's weight, which divides its variance; `spread` is the standard deviation of weight one.
     Position 0 is `first` in the whole matrix.
     """
     for i in range(lo, hi):
-        for p in range(starts[i], starts[i + 1]):
+        mine = np.int64(1) if own is None else np.int64(own[i])
+        s = spread / sqrt(unit * mine)
+        for p in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
             j = np.int64(index[p])
-            w = weight_at(p, j, weights, partners)
-            if own is not None:
-                w *= own[i]
+            if weights is not None or partners is not None:
+                s = spread / sqrt(unit * (mine * weight_at(p, j, weights, partners)))
             cell = ((first + i) << ROW_BITS) + j if by_row else (j << ROW_BITS) + first + i
             f = np.float64(latent[p] - resid[p])
-            s = spread / sqrt(unit * w)
             z = latent_value(f, levels[p], cuts, s, uniform(key0, key1, cell))
-            resid[p] += z - latent[p]
+            change = z - latent[p]
+            resid[p] += change
             latent[p] = z
+            if slots is not None:
+                other_resid[np.uint64(slots[j])] += change
+                slots[j] += 1
 
 
 @kernel

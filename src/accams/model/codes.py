@@ -65,6 +65,13 @@ class Codes:
         labels, effects = (self.cols, self.rows), (self.col_effects, self.row_effects)
         return type(self)(*labels, flat, self.starts, self.heights, *effects, self.offset)
 
+    def scaled(self, shift: float, factor: float) -> Self:
+        """Return a copy that predicts shift + factor times what this one does."""
+        flat = (factor * self.flat).astype(self.flat.dtype)
+        effects = [None if x is None else (factor * x).astype(x.dtype) for x in (self.row_effects, self.col_effects)]
+        offset = shift + factor * self.offset
+        return replace(self, flat=flat, row_effects=effects[0], col_effects=effects[1], offset=offset)
+
     def stretched(self, factor: float) -> Self:
         """Return a copy in which the interactions of every template are multiplied by this factor.
 

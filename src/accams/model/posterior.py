@@ -49,6 +49,10 @@ class Draw:
         codes, effects = self.codes, other.codes
         return replace(self, made=replace(codes, row_effects=effects.row_effects, col_effects=effects.col_effects))
 
+    def scaled(self, shift: float, factor: float) -> Self:
+        """Return the draw that predicts shift + factor times what this one does."""
+        return replace(self, made=self.codes.scaled(shift, factor))
+
     def settled(self) -> Self:
         """Return the draw once its codes are computed."""
         return replace(self, made=self.codes)

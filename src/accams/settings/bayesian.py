@@ -220,6 +220,14 @@ class BayesianSettings(Settings):
         "nothing can be held out, and where there are 50 observations or more per label, else 'calibrated'.",
         default="auto",
     )
+    likelihood: str = setting(
+        Words("gaussian", "ordinal", "auto"),
+        "How observations depend on the model. 'gaussian': with normal noise. 'ordinal': as steps of a scale, such as "
+        "stars, by an ordered probit model; for at most 50 different values. 'auto': half of the chains each, which "
+        "predicts ratings better than either, where there are 3 to 50 different values and the noise is calibrated; "
+        "else 'gaussian'.",
+        default="gaussian",
+    )
     n_chains: int = setting(
         Integer(1),
         "Independent chains, run side by side. Their average is what predicts well.",

@@ -125,6 +125,10 @@ def of_format_2() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
     lists = accams.ItemACCAMS(2500, penalty=20.0, dropout=0.0, random_state=0).fit(train)
     yield "lists-2", back.model_.with_lists(lists), pairs, {"history": True}  # and an item map
     more = held.drop_duplicates("userId").assign(movieId=99)
+    stars = accams.BayesianACCAMS(
+        3, (4, 3), likelihood="auto", noise="calibrated", n_chains=2, n_sweeps=4, random_state=0
+    )
+    yield "ordinal-2", stars.fit(train), pairs, {}  # with a scale
     yield "updated-2", back.update(more, history=train), pairs, {"history": True}  # with what was taken in
 
 

@@ -20,7 +20,7 @@ from accams.engine.cuda.labels import How, label_bytes, label_kernel, label_thre
 from accams.engine.cuda.residual import DeviceResidual, GraphCache
 from accams.engine.cuda.slots import Copies, Slots, Snapshots
 from accams.engine.passes import Random
-from accams.engine.rules import Blocked, BlockedVisit, Nearest, Template
+from accams.engine.rules import Blocked, BlockedVisit, Latent, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables, Visited, own_first
 from accams.errors import InputError
 from accams.model.codes import Codes
@@ -204,6 +204,11 @@ class CudaState(State):
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self._run_planned()
         self._residual.shift_effects(axis, change)
+
+    def draw_latent(self, rule: Latent) -> None:
+        self._settle()
+        self._residual.draw_latent(rule)
+        self._residual_changed()
 
     def free(self) -> None:
         """Free everything on the device; copies of the stencils stay."""

@@ -1,6 +1,6 @@
 """One order of the observations on the device, streamed in chunks if it does not fit, and the launch of passes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from threading import Lock
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.device import Array, Device, Stream
 from accams.engine.cuda.kernels import LARGEST, gather_bytes
+from accams.engine.cuda.latent import latent_kernel
 from accams.engine.cuda.layout import WARP, SliceLayout
 from accams.engine.cuda.sums import PieceSums, add_up_kernel, threads_per_row
 from accams.engine.memory import TILE
@@ -93,7 +94,7 @@ class DeviceOrder:
         self.axis, self.layout, self.dense, self.stream = axis, replace(layout, index=NO_INDEX), dense, stream
         self.weighted, self.chunks = weights is not None, chunks_of(layout, most)
         self.largest = max((chunk.last - chunk.first for chunk in self.chunks), default=0)
-        keep = stream.upload if most is None else pinned
+        self.keep = keep = stream.upload if most is None else pinned
         self._unused = stream.zeros(1, np.int32)  # passed for arrays that a kernel does not read
         self._nothing = stream.zeros((1, 1, 1), np.int64)  # ... or write
         self._weights = None if weights is None else keep(weights)
@@ -125,7 +126,7 @@ class DeviceOrder:
         parts = self._nothing if sums is None else sums.parts
         stencil_args = self.layout.tile, own, other, stencils[2], slot, *a, *b, partners, parts
         for (on, chunk, index, values, weights), queues in zip(
-            self._each(stream, resid, staging, write=bool(shifts)), plan.queues, strict=True
+            self._each(stream, resid, staging, write=("resid",) if shifts else ()), plan.queues, strict=True
         ):
             data_args = *queues, *self._lanes, self._places, index, chunk.first, values, weights
             on.launch(kernel, queues[2].size, plan.threads, plan.shared, *data_args, *stencil_args)
@@ -142,7 +143,7 @@ class DeviceOrder:
 
     def squares(self, stream: Stream, resid: Array, staging: list[StagingBuffer], out: Array) -> None:
         """Add the squared residuals of every row to `out`, in two parts."""
-        for on, chunk, _, values, weights in self._each(stream, resid, staging, write=False):
+        for on, chunk, _, values, weights in self._each(stream, resid, staging):
             size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
             on.spread(steps.squares_kernel(self.weighted), size, *self._lanes, *where, values, weights, out)
 
@@ -151,28 +152,46 @@ class DeviceOrder:
     ) -> None:
         """Subtract changes of the rows' own effects, or of their partners', from the residuals."""
         kernel = steps.effects_kernel(self.dense, own)
-        for on, chunk, index, values, _ in self._each(stream, resid, staging, write=True):
+        for on, chunk, index, values, _ in self._each(stream, resid, staging, write=("resid",)):
             size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
             place = self._places, self._tiles, self.layout.tile, index
             on.spread(kernel, size, *self._lanes, *where, *place, values, change)
 
+    def draw_latent(
+        self, stream: Stream, resid: Array, staging: list[StagingBuffer], latent: Array, levels: Array,
+        row_weights: Array | None, draw: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        """Draw new latent values, and correct the residuals; `draw` are cut points and what follows them."""
+        kinds = {"dense": self.dense, "weighted": self.weighted, "row_weighted": row_weights is not None}
+        kernel, more = latent_kernel(self.axis, **kinds), {"latent": latent, "levels": levels}
+        for on, chunk, index, *arrays in self._each(stream, resid, staging, write=("resid", "latent"), **more):
+            size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
+            place = self._places, self._tiles, self.layout.tile, index
+            rows = self._unused if row_weights is None else row_weights
+            on.spread(kernel, size, *self._lanes, *where, *place, *arrays, rows, *draw)
+
     def _each(
-        self, stream: Stream, resid: Array, staging: list[StagingBuffer], *, write: bool
-    ) -> Iterator[tuple[Stream, Chunk, Array, Array, Array]]:
-        """Yield a stream, each chunk, its index, residual (copied back if `write`) and weights on the device."""
-        index, weights = (self._unused if array is None else array for array in (self._index, self._weights))
+        self, stream: Stream, resid: Array, staging: list[StagingBuffer], *, write: Sequence[str] = (), **more: Array
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield a stream, each chunk, and its index, residual, weights and `more` on the device.
+
+        Those named by `write` are copied back.
+        """
+        named = {"index": self._index, "resid": resid, "weights": self._weights, **more}
         if not staging:
-            yield from ((stream, chunk, index, resid, weights) for chunk in self.chunks)
+            arrays = [self._unused if array is None else array for array in named.values()]
+            yield from ((stream, chunk, *arrays) for chunk in self.chunks)
             return
         for buffer in staging:
             buffer.stream.after(stream)
         for turn, chunk in enumerate(self.chunks):
             buffer = staging[turn % len(staging)]
-            named = ("index", self._index), ("resid", resid), ("weights", self._weights)
-            parts = [self._unused if array is None else buffer.load(name, array, chunk) for name, array in named]
+            parts = [
+                self._unused if array is None else buffer.load(name, array, chunk) for name, array in named.items()
+            ]
             yield buffer.stream, chunk, *parts
-            if write:
-                buffer.store("resid", resid, chunk)
+            for name in write:
+                buffer.store(name, named[name], chunk)
         for buffer in staging:
             stream.after(buffer.stream)
 

@@ -13,6 +13,7 @@ from accams.engine.cuda.kernels import LARGEST, MAX_LABELS
 from accams.engine.cuda.order import StagingBuffer, pinned
 from accams.engine.cuda.slots import Slots
 from accams.engine.cuda.sums import PieceSums, take
+from accams.engine.rules import Latent
 from accams.engine.tables import SumPair
 from accams.errors import warn
 from accams.model.stencils import Labels
@@ -40,7 +41,7 @@ class DeviceResidual:
         size = engine.staging_size
         self.streamed = size > 0  # whether ratings stay on the host and are sent in chunks
         self._staging = [StagingBuffer(engine.device, size), StagingBuffer(engine.device, size)] if size else []
-        self._resid = self._initial(like)
+        self._resid, self._latent = self._initial(like), list[Array]()
         self._sent: NDArray[np.int32] | None = None
         self._buffers: dict[tuple[int, int, bool], PieceSums] = {}
         self._squares = stream.zeros((self.shape[0], 2), np.int64), stream.zeros(self.shape[0], np.float64)
@@ -139,6 +140,18 @@ class DeviceResidual:
         for own, order in enumerate(self.engine.orders):
             order.shift_effects(self.stream, self._resid[own], self._staging, uploaded, own=own == axis)
         self.fresh = [False, False]
+
+    def draw_latent(self, rule: Latent) -> None:
+        """Draw the latent values of all observations, in both orders."""
+        if not self._latent:  # until now the data itself
+            self._latent = self._initial(None)
+        draw = self.stream.upload(rule.cuts), rule.spread, rule.unit, *rule.key
+        levels = self.engine.levels(rule.values)
+        for axis, order in enumerate(self.engine.orders):
+            self.apply_waiting(axis)
+            where = self.stream, self._resid[axis], self._staging
+            order.draw_latent(*where, self._latent[axis], levels[axis], self.weights, draw)
+        self.pristine, self.fresh = False, [False, False]
 
     def copy(self, axis: int) -> NDArray[np.int32]:
         """Return a copy in the original order of an axis, for the CPU."""

@@ -1,7 +1,7 @@
 """The `ray` engine: the driver has labels and templates, the workers of a cluster have the ratings."""
 
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from accams.engine.ray.cluster import Cluster, WorkerGroup, connect
 from accams.engine.ray.meter import Meter
 from accams.engine.ray.shards import MatrixInfo, cuts, loaders
 from accams.engine.ray.worker import Event
-from accams.engine.rules import Blocked, Effects, Nearest, Template
+from accams.engine.rules import Blocked, Effects, Latent, Nearest, Template
 from accams.engine.tables import SumPair, Table, Tables, Visited, added
 from accams.errors import InputError
 from accams.model.stencils import Labels, label_type
@@ -37,7 +37,7 @@ class RayEngine(Engine):
     def __init__(
         self, observations: Observations, grid: Grid, threads: Threads, n_stencils: int = 1, *, n_chains: int = 1,
         k: tuple[int, int] = (1, 1), n_shards: int | None = None, n_cpus: int | None = None,
-        cluster: Cluster | None = None,
+        cluster: Cluster | None = None, ordinal: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(observations, grid, threads)
         obs, self._groups, self._last_chain = observations, list[WorkerGroup](), -1
@@ -58,7 +58,7 @@ class RayEngine(Engine):
                 self._groups.append(self._cluster.group(loads, matrix, cpus))
             need = memory_estimate(
                 obs.shape, obs.nnz, n_stencils=n_stencils, n_clusters=k, n_chains=-(-n_chains // n_groups),
-                weights=obs.stored_weights is not None, engine="ray", n_shards=shards,
+                weights=obs.stored_weights is not None, engine="ray", n_shards=shards, ordinal=ordinal,
             )  # fmt: skip
             self._cluster.check_room(self._groups, need)
         except BaseException:
@@ -94,11 +94,28 @@ def cores_each(machines: list[int], workers: int, most: int | None = None) -> fl
     return 1 / -(-workers // total)
 
 
+class Moment(NamedTuple):
+    """The model and the row weights of a chain at some time, as references: arrays are replaced, never changed."""
+
+    templates: list[Template]
+    row_labels: list[Labels]
+    col_labels: list[Labels]
+    effects: list[NDArray[np.int32] | None]
+    row_weights: NDArray[np.int32] | None
+
+    def stencils(self) -> list[tuple[Template, Labels, Labels]]:
+        return list(zip(self.templates, self.row_labels, self.col_labels, strict=True))
+
+
+BEGINNING = Moment([], [], [], [None, None], None)
+
+
 class RayState(Bookkeeping, State):
     """Everything of a chain but its residual, and pending events for the workers.
 
     Changes are queued as events and sent with the next request. A worker that has died is replaced by one to which
-    all events are replayed in short: its residual is a function of the data, the labels and the templates.
+    all events are replayed in short: its residual is a function of the data, the labels and the templates. Latent
+    values, which take the place of the data, are a function of the model when they were drawn; so that is kept.
     """
 
     engine: Engine
@@ -108,6 +125,7 @@ class RayState(Bookkeeping, State):
         self._chain, self._group = chain, group
         self._known = [-1] * len(group)  # generations of the workers that know this chain; -1: none does
         self._events, self.meter = list[Event](), Meter(chain)
+        self._drawn: tuple[Moment, Latent] | None = None  # the last draw of latent values, and the model before it
 
     # -- events -----------------------------------------------------------------------------------------------
 
@@ -130,6 +148,12 @@ class RayState(Bookkeeping, State):
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self._events.append(("add_effects", axis, self._shared(change)))
 
+    def draw_latent(self, rule: Latent) -> None:
+        assert self.current is None  # latent values depend on all stencils
+        self._drawn = self._now(), rule
+        self._events.append(("draw_latent", rule))
+        self._residual_changed()
+
     def visited(self) -> list[Visited]:
         self.meter.end_sweep()
         return super().visited()
@@ -142,19 +166,35 @@ class RayState(Bookkeeping, State):
 
     def _replay(self) -> list[Event]:
         """Return the events that bring a new worker to the present state."""
-        share = self._shared
         events: list[Event] = [("new",)]
-        events += [("add_effects", axis, share(e)) for axis, e in enumerate(self.effects) if e is not None]
-        if self.row_weights is not None:
-            events.append(("set_row_ticks", share(self.row_weights)))
-        for stencil, T in enumerate(self.templates):
-            events.append(("begin", stencil, (T.shape[0], T.shape[1])))
-            both = self.row_labels[stencil], self.col_labels[stencil]
-            events += [("set_labels", axis, share(labels)) for axis, labels in enumerate(both)]
-            events.append(("end", T))
+        before = BEGINNING
+        if self._drawn is not None:
+            before, rule = self._drawn
+            events += [*self._between(BEGINNING, before), ("draw_latent", rule)]
+        events += self._between(before, self._now())
         if self.current is not None:
             events.append(("begin", self.current, self.k))
-            events += [("set_labels", axis, share(self.labels[axis].copy())) for axis in (0, 1)]
+            events += [("set_labels", axis, self._shared(self.labels[axis].copy())) for axis in (0, 1)]
+        return events
+
+    def _now(self) -> Moment:
+        return Moment([*self.templates], [*self.row_labels], [*self.col_labels], [*self.effects], self.row_weights)
+
+    def _between(self, one: Moment, other: Moment) -> list[Event]:
+        """Return the events that bring a worker from one moment to a later one."""
+        share, events = self._shared, list[Event]()
+        for axis, (old, new) in enumerate(zip(one.effects, other.effects, strict=True)):
+            if new is not None and new is not old:
+                events.append(("add_effects", axis, share(new if old is None else new - old)))
+        if other.row_weights is not None and other.row_weights is not one.row_weights:
+            events.append(("set_row_ticks", share(other.row_weights)))
+        known = one.stencils()
+        for stencil, (T, *both) in enumerate(other.stencils()):
+            if stencil < len(known) and all(a is b for a, b in zip((T, *both), known[stencil], strict=True)):
+                continue
+            events.append(("begin", stencil, (T.shape[0], T.shape[1])))
+            events += [("set_labels", axis, share(labels)) for axis, labels in enumerate(both)]
+            events.append(("end", T))
         return events
 
     def _ask(self, request: str, *args: Any) -> list[Any]:

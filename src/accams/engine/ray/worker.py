@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.levels import places
 from accams.engine import kmeans
 from accams.engine.cpu import MemoryOrder, SparsePasses
 from accams.engine.passes import Data
 from accams.engine.ray.shards import AxisShard, Load, MatrixInfo
-from accams.engine.rules import Blocked, Effects, Nearest
+from accams.engine.rules import Blocked, Effects, Latent, Nearest
 from accams.engine.tables import SumPair, Tables
+from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Threads
 
@@ -28,15 +30,25 @@ class ShardData(Data):
         super().__init__(shape, matrix.uniform, matrix.grid, threads)
         weights = None if shard.weights is None else matrix.grid.in_weight_steps(shard.weights, matrix.weight_step)
         self.order = MemoryOrder(shard.starts, shard.partners, weights, threads.split(shard.starts) or [(0, 0)])
+        self._levels: NDArray[np.uint8] | None = None
+
+    def levels(self, values: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """Return the places of the data among these values; they are kept."""
+        if self._levels is None:
+            self._levels = readonly(places(self.shard.values, values))
+        return self._levels
 
 
 class ShardState(SparsePasses):
     """Residual of rows (or columns) first .. last; labels, row weights and effects come for the whole matrix."""
 
+    engine: ShardData
+
     def __init__(self, data: ShardData) -> None:
         shard = self.shard = data.shard
         super().__init__(data, {shard.axis: data.order}, {shard.axis: data.grid.ticks_of(shard.values)})
         self.axis = shard.axis
+        self._latent: NDArray[np.int32] | None = None
         self.first = (shard.first, 0) if shard.axis == 0 else (0, shard.first)
 
     def own(self, axis: int, values: NDArray[Any]) -> NDArray[Any]:
@@ -51,6 +63,12 @@ class ShardState(SparsePasses):
 
     def add_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         super().add_effects(axis, self.own(axis, change))
+
+    def draw_latent(self, rule: Latent) -> None:
+        """Draw the latent values of this shard."""
+        if self._latent is None:  # until now the data itself
+            self._latent = self.engine.grid.ticks_of(self.shard.values)
+        self.redraw(self.axis, rule, self._latent, self.engine.levels(rule.values))
 
 
 class Reply(NamedTuple):
