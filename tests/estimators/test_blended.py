@@ -193,7 +193,7 @@ def test_a_calibration_that_was_stopped_stretches_nothing(
     np.testing.assert_array_equal(draw.predict(*POSITIONS), model.stencils_.predict(*POSITIONS))
 
 
-@pytest.mark.some(1)
+@pytest.mark.full  # tests/estimators/test_spread.py has intervals of known rows and columns
 @pytest.mark.parametrize(("seed", "interactions"), [(0, 0.0), (1, 1.0), (1, 0.0), (0, 1.0)])
 def test_new_rows_and_columns_are_covered(seed: int, interactions: float) -> None:
     """80 % intervals of new rows, new columns and both hold 65 to 92 %.

@@ -243,6 +243,7 @@ def test_lists_by_value(both):
         both.recommend("u5", quantile=0.1, by="choice")
 
 
+@pytest.mark.full  # test_lists_by_value has both, and updates and compression are tested apart
 def test_users_of_both_are_updated_and_compressed(both):
     new = both.update(pd.DataFrame({"user": ["new"] * 2, "item": ["i00", "i03"], "rating": [5.0, 5.0]}))
     line = new.recommend("new", 3)

@@ -15,7 +15,7 @@ def observations(random: np.random.Generator, m: int, n: int, most: int) -> tupl
     return starts, index.astype(np.uint16), random.integers(-(1 << 20), 1 << 20, starts[-1]).astype(np.int32)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("most", [0, 2, 30])
 @pytest.mark.parametrize(
     ("shifts", "weighted", "row_weighted"),
