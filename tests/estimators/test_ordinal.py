@@ -81,6 +81,8 @@ def test_a_file(fitted: BayesianACCAMS, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="pages do not take models of ordinal ratings"):
         export(loaded, tmp_path / "page")
     small = loaded.compress(2000, verbose=False)
+    with pytest.raises(InputError, match="refine does not take models of ordinal ratings"):
+        small.refine(SEEN)
     small.save(tmp_path / "s.accams")
     assert np.abs(accams.load(tmp_path / "s.accams").predict_proba(PAIRS) - fitted.predict_proba(PAIRS)).mean() < 0.03
 

@@ -245,6 +245,8 @@ class Model(FormerNames, RecommendingParts):
         Model
         """
         self.need_values("refine")
+        if self.scale is not None:
+            raise InputError("refine does not take models of ordinal ratings: fit with likelihood='gaussian'")
         if self.posterior is not None:
             raise InputError("refine starts from one stencil sum, and this model has many draws: compress it first")
         data, how = towards(self.indices, X, y, sample_weight), {"n_threads": n_threads, "verbose": verbose}
