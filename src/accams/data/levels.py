@@ -28,15 +28,8 @@ def levels_of(observations: Observations, most: int = MOST_LEVELS) -> NDArray[np
     return found
 
 
-def level_numbers(observations: Observations, levels: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return the place of every value among `levels`, in row order."""
-    numbers, values = np.empty(observations.nnz, np.int32), observations.stored_values
-    for lo in range(0, len(values), BLOCK):
-        numbers[lo : lo + BLOCK] = np.searchsorted(levels, values[lo : lo + BLOCK].astype(np.float64))
-    observations.release_pages()
-    return numbers
-
-
 def level_weights(observations: Observations, levels: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the total weight of the observations of each level."""
-    return np.bincount(level_numbers(observations, levels), observations.weights, len(levels)).astype(np.float64)
+    numbers = places(observations.stored_values, levels)
+    observations.release_pages()
+    return np.bincount(numbers, observations.weights, len(levels)).astype(np.float64)

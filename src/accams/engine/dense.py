@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.levels import level_numbers
+from accams.data.levels import places
 from accams.engine.base import Engine, State
 from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
 from accams.engine.rules import Latent
@@ -51,7 +51,7 @@ class DenseEngine(Engine):
     def levels(self, values: NDArray[np.float64]) -> list[NDArray[np.uint8]]:
         """Return the places of the data among these values, in both orders; 0 where it is missing. They are kept."""
         if self._levels is None:
-            self._levels = _both_orders(self._spread(level_numbers(self.observations, values).astype(np.uint8)))
+            self._levels = _both_orders(self._spread(places(self.observations.stored_values, values)))
         return self._levels
 
     def _spread(self, by_row: NDArray[Any]) -> NDArray[Any]:

@@ -185,8 +185,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         known = (i >= 0) & (j >= 0)
         mean[known], spread[known] = fitted.asked
         mean[~known], spread[~known] = fitted.posterior.moments(i[~known], j[~known])
-        model, std = self.model_, np.sqrt(spread)
-        self.predicted_at_, self.predicted_at_std_ = model.clipped(mean), std
+        self.predicted_at_, self.predicted_at_std_ = self.model_.clipped(mean), np.sqrt(spread)
 
     def _warn(self, fitted: BayesianFit) -> None:
         bound = (self.priors or Priors()).sigma_max

@@ -45,8 +45,7 @@ WORK = 4e10  # in between as many as visit so many ratings, over all chains and 
 PATIENT = 5000  # most sweeps with early stopping
 UNBOUNDED = 8  # clusters to begin with where there is no bound
 MOST_BAYES_CLUSTERS = 255
-FEWEST_LEVELS = 3  # different values from which on they are taken as steps of a scale, where the user does not say,
-ORDINAL_ENGINES = ("auto", "cpu", "dense", "disk", "ray", "cuda")  # by these engines
+FEWEST_LEVELS = 3  # different values from which on they are taken as steps of a scale, where the user does not say
 
 
 def check(settings: BayesianSettings) -> None:
@@ -162,8 +161,7 @@ def _scale(settings: BayesianSettings, observations: Observations, calibrated: b
         return None
     values = None if observations.blank_weight is not None else levels_of(observations)
     if settings.likelihood == "auto":
-        possible = calibrated and settings.n_chains > 1 and settings.engine in ORDINAL_ENGINES
-        if values is None or len(values) < FEWEST_LEVELS or not possible:
+        if values is None or len(values) < FEWEST_LEVELS or not calibrated or settings.n_chains < 2:
             return None
     elif values is None:
         why = "with observed zeros" if observations.blank_weight is not None else f"for more than {MOST_LEVELS} values"

@@ -18,6 +18,9 @@ because their errors have different causes.
 With an additive model (`accams.fit.additive`) whose predictions are g, the prediction is g + w (f - g) in place of f.
 The error is quadratic in w, so each level has its best weight. Where w may be below 1, the level is chosen by the error
 with it, and if no level improves on the additive model, that alone is taken (w = 0).
+
+An ordinal chain is judged by the rating that it expects, and has no direct estimate of sigma^2. In the end the scale on
+which the mean of all draws is read is fitted to the held-out observations, too (`accams.fit.linking`).
 """
 
 from collections.abc import Callable, Sequence

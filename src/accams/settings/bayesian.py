@@ -224,8 +224,8 @@ class BayesianSettings(Settings):
         Words("gaussian", "ordinal", "auto"),
         "How observations depend on the model. 'gaussian': with normal noise. 'ordinal': as steps of a scale, such as "
         "stars, by an ordered probit model; for at most 50 different values. 'auto': half of the chains each, which "
-        "predicts ratings better than either, where there are 3 to 50 different values and the noise is calibrated; "
-        "else 'gaussian'.",
+        "predicts ratings a little better than either, where there are 3 to 50 different values and the noise is "
+        "calibrated; else 'gaussian'.",
         default="gaussian",
     )
     n_chains: int = setting(
