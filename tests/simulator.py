@@ -12,7 +12,6 @@ import threading
 from typing import Any
 
 import numpy as np
-from numba.np import numpy_support
 
 
 def mend_simulator() -> None:
@@ -22,6 +21,7 @@ def mend_simulator() -> None:
     try:
         from numba import cuda  # noqa: F401  (the simulator's modules are found after it)
         from numba.cuda.simulator.kernelapi import FakeCUDAShared
+        from numba.np import numpy_support
     except ImportError:
         return
 

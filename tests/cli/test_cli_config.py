@@ -38,6 +38,7 @@ row_noise = "none"
 tau = "sampled"
 gamma = [5.0, 0.3]
 effects = "continuous"
+implicit = 3
 
 [schedule]
 sampler = "collapsed"
@@ -78,7 +79,7 @@ BAYES_PARAMETERS = {
     "checkpoint": "run.ckpt",
     "priors__labels": "crp", "priors__alpha": 2.5, "priors__beta": [10, 5, 1.5], "priors__eta": (2, 0.3),
     "priors__sigma_max": 1.5, "priors__row_noise": None, "priors__tau": "sampled", "priors__gamma": (5.0, 0.3),
-    "priors__effects": "continuous", "schedule__sampler": "collapsed", "schedule__init": "prior",
+    "priors__effects": "continuous", "priors__implicit": 3, "schedule__sampler": "collapsed", "schedule__init": "prior",
     "schedule__n_burn_in": 20, "schedule__thin": 2, "schedule__max_draws": 50, "schedule__n_sub": [3, 1],
     "schedule__backfit": 8, "schedule__tol": 0.5, "schedule__validation_fraction": 0.3, "schedule__patience": 4,
     "schedule__rao_blackwell": True, "schedule__checkpoint_every": 7, "schedule__memory_limit": 8e9,

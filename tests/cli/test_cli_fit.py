@@ -37,6 +37,7 @@ BAYES = [
     ("--tau 0.2", "priors__tau", 0.2),
     ("--gamma 5,0.3", "priors__gamma", (5.0, 0.3)),
     ("--effects continuous", "priors__effects", "continuous"),
+    ("--implicit 3", "priors__implicit", 3),
     ("--noise sampled", "noise", "sampled"),
     ("--likelihood ordinal", "likelihood", "ordinal"),
     ("--chains 3", "n_chains", 3),

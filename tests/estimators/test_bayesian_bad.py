@@ -28,6 +28,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     "gamma": ((1.0,), (1.0, 0.0), (0, 1), 3.0, "x", (1.0, "x"), (float("nan"), 1.0), (float("inf"), 1.0)),
     "row_noise": (*NUMBER, "some", [1.0]),
     "effects": ("biases", True, 1),
+    "implicit": (0, -1, 1.5, "3", "some", [3], True),
     "init": ("random", None),
     "n_chains": (*WHOLE, 0),
     "n_sweeps": (*WHOLE, 0, "all"),

@@ -20,6 +20,7 @@ from accams.data.planted import planted_stencils
 from accams.engine.choose import make_engine
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
+from accams.fit.shares import row_shares
 from accams.model.posterior import Draw, Posterior
 
 LEVELS = [0.05, 0.25, 0.5, 0.9]
@@ -142,7 +143,7 @@ def test_label_probabilities_by_their_definition(pair: Any, weighted: bool, row_
     weights = np.where(np.isnan(matrix), 1.0, np.random.default_rng(0).integers(1, 4, matrix.shape))
     chain = one_chain(accams.Observations.from_dense(matrix, weights=weights if weighted else None), row_noise, pair)
     before = chain.state.predict_at(*PAIRS.T)
-    shares, line, seen = chain.row_shares(), 0, np.arange(len(matrix)) != 4
+    shares, line, seen = row_shares(chain), 0, np.arange(len(matrix)) != 4
     assert shares.shape == (len(matrix) + 1, (4 + 1) + (3 + 1))
     for stencil, k in enumerate((4, 3)):
         found = shares[:, line : line + k + 1]

@@ -16,7 +16,7 @@ from accams.model import container
 
 RANDOM = np.random.default_rng(0)
 MATRIX = np.where(RANDOM.random((12, 9)) < 0.3, np.nan, RANDOM.normal(size=(12, 9)).round(1))
-PRIORS = accams.Priors(effects="continuous", row_noise=4.0)
+PRIORS = accams.Priors(effects="continuous", row_noise=4.0, implicit=2)
 
 
 def estimator(**more: Any) -> accams.BayesianACCAMS:
@@ -49,8 +49,18 @@ def test_what_is_written_again_is_resumed(whole, tmp_path):
 
 INDICES = ["chain0.rows", "chain1.cols", "chain0.shapes", "probes.cells", "held_out"]
 FLOATS = ["chain0.tau2", "chain1.effect_tau2", "probes.sums", "probes.squares", "held_out"]
-INTEGERS = ["chain0.templates", "chain1.weights", "chain0.row_effects", "chain1.col_effects"]
-OTHERS = ["history", "chain0.visits", "trace.sigma", "trace.probes", "visits", "draws.row_noise", "draws.labels"]
+FLOATS += ["chain0.slope_tau2", "slopes0.sums", "slopes0.squares", "slopes0.tau2"]
+INTEGERS = ["chain0.templates", "chain1.weights", "chain0.row_effects", "chain1.col_effects", "chain1.slopes"]
+OTHERS = [
+    "history",
+    "chain0.visits",
+    "trace.sigma",
+    "trace.probes",
+    "visits",
+    "draws.row_noise",
+    "draws.labels",
+    "features",
+]
 
 
 @pytest.mark.parametrize("name", sorted({*INDICES, *FLOATS, *INTEGERS, *OTHERS}))

@@ -22,6 +22,7 @@ FILES = {
     **dict.fromkeys(["posterior", "interactions"], "bayesian-2"),
     "spread": "compressed-2",
     "scale": "ordinal-2",
+    "linear": "slopes-2",
     "item_map": "lists-2",
     "updates": "updated-2",
 }

@@ -37,10 +37,14 @@ class Parameters:
     row_weights: np.ndarray
     effect_tau2: np.ndarray
     effects: list[np.ndarray]
+    slope_tau2: list[np.ndarray]
+    slopes: list[np.ndarray]  # of rows on features of columns, and of columns on features of rows
+    features: list[np.ndarray]
 
     def model(self) -> np.ndarray:
         """Return the noise-free matrix."""
         out = self.effects[0][:, None] + self.effects[1]
+        out = out + self.slopes[0] @ self.features[1].T + self.features[0] @ self.slopes[1].T
         return out + sum(T[np.ix_(c, d)] for T, (c, d) in zip(self.T, self.labels, strict=True))
 
     def statistics(self, X: np.ndarray, weights: np.ndarray, empty_blocks: bool) -> list[float]:
@@ -53,6 +57,9 @@ class Parameters:
             out += self.of_stencil(stencil, empty_blocks)
         for tau2, each in zip(self.effect_tau2, self.effects, strict=True):
             if each.any():
+                out += [each.mean(), *_scale(each, tau2)]
+        for slopes, variances in zip(self.slopes, self.slope_tau2, strict=True):
+            for each, tau2 in zip(slopes.T, variances, strict=True):
                 out += [each.mean(), *_scale(each, tau2)]
         return [float(x) for x in out]
 
@@ -103,6 +110,14 @@ class World:
     engine: str = "cpu"
     chain_class: type[Chain] = Chain
     shape: tuple[int, int] = (7, 3)
+    n_features: tuple[int, int] = (0, 0)  # of rows and of columns
+
+    @cached_property
+    def features(self) -> list[np.ndarray]:
+        """Return the features of rows and columns, which are on their grid."""
+        random = np.random.default_rng(1)
+        both = zip(self.shape, self.n_features, strict=True)
+        return [np.rint(32 * random.normal(size=shape)).clip(-127, 127) / 32 for shape in both]
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -125,7 +140,12 @@ class World:
         weights = random.gamma(half, 1.0 / half, self.shape[0]) if hyper.row_noise else np.ones(self.shape[0])
         spread = np.sqrt(effect_tau2) * hyper.continuous
         effects = [random.normal(0.0, s, size) for s, size in zip(spread, self.shape, strict=True)]
-        return Parameters(sigma2, tau2, T, labels, weights, effect_tau2, effects)
+        (shape, scale), widths = hyper.slopes, self.n_features[::-1]
+        slope_tau2 = [scale / max(d, 1) / random.gamma(shape, size=d) for d in widths]
+        each = zip(slope_tau2, self.shape, strict=True)
+        slopes = [random.normal(0.0, np.sqrt(t), (n, len(t))) for t, n in each]
+        more = slope_tau2, slopes, self.features
+        return Parameters(sigma2, tau2, T, labels, weights, effect_tau2, effects, *more)
 
     def draw_labels(self, stencil: int, side: int, random: Random) -> np.ndarray:
         """Draw the labels of one side from the Dirichlet prior, or from the CRP conditioned on at most k clusters."""
@@ -152,9 +172,10 @@ class World:
         """Return a new chain on these data, always with the same grid."""
         i, j = np.nonzero(self.weights)
         obs = Observations.from_coo(i, j, X[i, j], shape=self.shape, weights=self.weights[i, j])
-        grid = replace(Grid.of(obs, 4, 0.0, row_weights=True), step=2.0**-20, limit=2**25)
-        state = twins.KINDS[self.engine](obs, grid, Threads(1)).new_state()
-        return self.chain_class(state, self.hyper, 0, 1.0)
+        grid = replace(Grid.of(obs, 4, 0.0, row_weights=True, slopes=True), step=2.0**-20, limit=2**25)
+        engine = twins.KINDS[self.engine](obs, grid, Threads(1))
+        engine.features = tuple(grid.feature_ticks(x) if x.size else None for x in self.features)
+        return self.chain_class(engine.new_state(), self.hyper, 0, 1.0)
 
     def chain(self, steps: int, random: Random) -> Iterator[tuple[Parameters, np.ndarray]]:
         """Yield parameters and data after each of `steps` sweeps, each followed by a new draw of the data."""
@@ -176,7 +197,12 @@ class World:
         effects = [np.zeros(n) if e is None else e * step for n, e in zip(self.shape, state.effects, strict=True)]
         templates = [T * step for T in state.templates]
         tau2, effect_tau2 = chain.tau2.copy(), chain.effect_tau2.copy()
-        return Parameters(chain.sigma2, tau2, templates, labels, chain.row_weights(), effect_tau2, effects)
+        slopes = [
+            np.zeros((n, d)) if x is None else x * state.engine.grid.slope_step
+            for n, d, x in zip(self.shape, self.n_features[::-1], state.slopes, strict=True)
+        ]
+        more = [x.copy() for x in chain.slope_tau2], slopes, self.features
+        return Parameters(chain.sigma2, tau2, templates, labels, chain.row_weights(), effect_tau2, effects, *more)
 
     # -- the test ---------------------------------------------------------------------------------------------
 

@@ -42,6 +42,29 @@ def test_continuous_effects(pair, engine):
     assert World(hyper, engine).p_value(STEPS) > FALSE_ALARM
 
 
+@pytest.mark.parametrize(
+    ("pair", "engine", "n_features"),
+    [(BLOCKED, "cpu", (0, 2)), full(CRP, "dense", (2, 0)), full(BLOCKED, "cpu", (2, 2))],
+)
+def test_slopes_on_features(pair, engine, n_features):
+    """With row noise, beside one stencil. Bonferroni over about 40 statistics: false-alarm rate 1e-4."""
+    hyper = hyper_of(pair, ONE, row_noise=6.0, slopes=(5.0, 2.0))
+    assert World(hyper, engine, n_features=n_features).p_value(STEPS) > FALSE_ALARM
+
+
+class SlopesOfHalfTheirVariance(Chain):
+    """Variances of slopes that are twice as sure of them as they are."""
+
+    def _draw_slopes(self, axis, random) -> None:
+        super()._draw_slopes(axis, random)
+        self.slope_tau2[axis] *= 0.5
+
+
+def test_wrong_variances_of_slopes_are_detected():
+    world = World(hyper_of(BLOCKED, ONE, slopes=(5.0, 2.0)), n_features=(0, 2), chain_class=SlopesOfHalfTheirVariance)
+    assert world.p_value(STEPS) < FALSE_ALARM
+
+
 # -- known errors --------------------------------------------------------------------------------------------
 
 

@@ -19,11 +19,24 @@ from accams.engine import kmeans, labelling
 from accams.engine.grid import Grid, row_weight_step, row_weight_ticks
 from accams.engine.kmeans import Init
 from accams.engine.passes import Data, Passes, Random
-from accams.engine.rules import Blocked, BlockedVisit, Collapsed, Effects, Latent, Nearest, RowNoise, Rule, Template
+from accams.engine.rules import (
+    Blocked,
+    BlockedVisit,
+    Collapsed,
+    Effects,
+    Latent,
+    Nearest,
+    RowNoise,
+    Rule,
+    Slopes,
+    Template,
+)
 from accams.engine.tables import Tables, Visited, gain_of, own_first
 from accams.errors import InputError
 from accams.kernels import sample
+from accams.kernels.jit import readonly
 from accams.kernels.predict import add_at
+from accams.kernels.slopes import add_products
 from accams.model.codes import Codes
 from accams.model.stencils import Labels, Stencil, StencilSum
 from accams.threads import LARGE_PIECE, Threads, ranges_of
@@ -191,6 +204,12 @@ class State(Passes):
         assert effects is not None
         return float(np.square(effects * self.engine.grid.step).sum())
 
+    def draw_slopes(self, axis: int, rule: Slopes) -> NDArray[np.float64]:
+        """Draw slopes for every row (column), put them into the residual, and return the sum of squares of each."""
+        self._require_residual("features")
+        self.add_slopes(axis, self.slope_changes(axis, rule))
+        return np.asarray(np.square(self.present_slopes(axis) * self.engine.grid.slope_step).sum(axis=0))
+
     @abstractmethod
     def draw_latent(self, rule: Latent) -> None:
         """Draw the latent values of all observations, which take the place of the data in the residual."""
@@ -203,8 +222,12 @@ class State(Passes):
     def restore(
         self, templates: list[Template], row_labels: list[Labels], col_labels: list[Labels],
         effects: Sequence[NDArray[np.int32] | None] = (None, None),
+        slopes: Sequence[NDArray[np.int32] | None] = (None, None),
     ) -> None:  # fmt: skip
-        """Put these stencils (and effects) into the residual of a state that has none."""
+        """Put these stencils (and effects and slopes) into the residual of a state that has none."""
+        for axis, values in enumerate(slopes):
+            if values is not None:
+                self.add_slopes(axis, values)
         for axis, values in enumerate(effects):
             if values is not None:
                 self.add_effects(axis, values)
@@ -220,6 +243,10 @@ class State(Passes):
         for effects, positions in zip(self.effects, (rows, cols), strict=True):
             if effects is not None:
                 ticks += effects[positions]
+        for axis, (own, other) in enumerate(((rows, cols), (cols, rows))):
+            if self.slopes[axis] is not None:
+                tables = readonly(self.slopes[axis]), readonly(self.engine.features[1 - axis])
+                add_products(0, len(own), own, other, *tables, ticks)
         return np.asarray(ticks * self.engine.grid.step + self.engine.grid.offset)
 
     def _ticks_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:

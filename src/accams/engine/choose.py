@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.grid import Grid
@@ -33,10 +36,12 @@ def make_engine(
     observations: Observations, name: str, n_stencils: int, n_threads: int | None = None, *,
     chunk_size: int | None = None, offset: float | None = None, row_weights: bool = False, latent: bool = False,
     callers: int = 1, n_chains: int = 1, shapes: Sequence[tuple[int, int]] = (), n_shards: int | None = None,
+    features: tuple[NDArray[np.floating] | None, NDArray[np.floating] | None] = (None, None),
 ) -> Engine:  # fmt: skip
     """Return an engine for these observations and `n_stencils` stencils, optionally with weights of rows.
 
-    `latent`: with room for the latent values of ordinal observations.
+    `latent`: with room for the latent values of ordinal observations. `features` of rows and of columns are
+    standardised; columns and rows will have slopes on them.
 
     `callers` is the number of threads that will use it at once, `n_chains` the number of states, and `shapes` those of
     the stencils, where memory depends on them. With `ray`, `n_threads` counts those of all workers together, and the
@@ -49,26 +54,24 @@ def make_engine(
 
     kinds: dict[str, type[Engine]] = {"cpu": CpuEngine, "dense": DenseEngine, "graph": GraphEngine, "disk": DiskEngine}
     chosen = choose(observations, name)
-    grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights, latent=latent)
+    with_slopes = any(x is not None for x in features)
+    grid = Grid.of(observations, n_stencils, offset, row_weights=row_weights, latent=latent, slopes=with_slopes)
+    rows, cols = (None if x is None else grid.feature_ticks(x) for x in features)
     k = max((k for k, _ in shapes), default=1), max((k for _, k in shapes), default=1)
     if chosen == "ray":
         from accams.engine.ray.engine import RayEngine
 
         driver, cores = Threads(None, chunk_size, callers), n_threads
         return RayEngine(
-            observations,
-            grid,
-            driver,
-            n_stencils,
-            n_chains=n_chains,
-            k=k,
-            n_shards=n_shards,
-            n_cpus=cores,
-            ordinal=latent,
-        )
+            observations, grid, driver, n_stencils, n_chains=n_chains, k=k, n_shards=n_shards, n_cpus=cores,
+            ordinal=latent, features=(rows, cols),
+        )  # fmt: skip
     threads = Threads(n_threads, chunk_size, callers)
     if chosen == "cuda":
         from accams.engine.cuda.engine import CudaEngine
 
-        return CudaEngine(observations, grid, threads, n_stencils, n_chains=n_chains, k=k, ordinal=latent)
-    return kinds[chosen](observations, grid, threads)
+        engine: Engine = CudaEngine(observations, grid, threads, n_stencils, n_chains=n_chains, k=k, ordinal=latent)
+    else:
+        engine = kinds[chosen](observations, grid, threads)
+    engine.features = rows, cols
+    return engine

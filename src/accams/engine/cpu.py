@@ -14,10 +14,10 @@ from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.grid import Grid
 from accams.engine.local import NONE, Assigner, Gatherer, LocalPasses, Shift
-from accams.engine.passes import Data
-from accams.engine.rules import Blocked, Latent
+from accams.engine.passes import Data, Passes
+from accams.engine.rules import Blocked, Latent, Slopes
 from accams.engine.tables import Table
-from accams.kernels import few, ordinal, sparse
+from accams.kernels import few, ordinal, slopes, sparse
 from accams.kernels.jit import readonly
 from accams.kernels.order import count_columns
 from accams.model.stencils import Labels
@@ -78,6 +78,18 @@ def memory_orders(obs: Observations, grid: Grid, threads: Threads) -> list[Memor
         weights = both_orders(obs, grid.weight_ticks(obs), threads)
     patterns = (obs.row_starts, obs.cols), (obs.col_starts, obs.rows)
     return [MemoryOrder(*pattern, w, threads.split(pattern[0])) for pattern, w in zip(patterns, weights, strict=True)]
+
+
+def drawn_slopes(
+    passes: Passes, axis: int, rule: Slopes, order: MemoryOrder, resid: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Return `Passes.slope_changes` for residuals in this order."""
+    features, old = readonly(passes.engine.features[1 - axis]), passes.present_slopes(axis)
+    weights = order.weights, readonly(passes.own_weights(axis)), readonly(passes.own_weights(1 - axis))
+    head, change = (order.starts, order.index, resid, *weights, features, old), np.empty_like(old)
+    draw = *passes.slope_draw(axis, rule), passes.first[axis]
+    passes.engine.threads.run(slopes.draw, order.ranges, *head, *draw, change)
+    return change
 
 
 class CpuEngine(Engine):
@@ -168,6 +180,16 @@ class SparsePasses(LocalPasses):
                 self.engine.threads.run(sparse.shift_own, order.ranges, order.starts, resid, change)
             else:
                 self.engine.threads.run(sparse.shift_partner, order.ranges, order.starts, order.index, resid, change)
+
+    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+        self._apply_pending(axis)
+        return drawn_slopes(self, axis, rule, self.orders[axis], self.resid[axis])
+
+    def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        features = readonly(self.engine.features[1 - axis])
+        for own, order in self.orders.items():
+            shift = slopes.shift_own if own == axis else slopes.shift_partner
+            self.engine.threads.run(shift, order.ranges, order.starts, order.index, self.resid[own], change, features)
 
     def redraw(
         self, axis: int, rule: Latent, latent: NDArray[np.int32], levels: NDArray[np.uint8],

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from accams.data.levels import places
 from accams.engine.base import Engine, State
 from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
-from accams.engine.rules import Latent
+from accams.engine.rules import Latent, Slopes
 from accams.engine.tables import Table
 from accams.errors import InputError
-from accams.kernels import dense, ordinal
+from accams.kernels import dense, ordinal, slopes
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import SINGLE_BLAS, Range
@@ -117,6 +117,23 @@ class DenseState(LocalPasses, State):
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self.resid[axis] -= change
         self.resid[1 - axis] -= change[:, None]
+
+    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+        self._apply_pending(axis)
+        old = self.present_slopes(axis)
+        change, weights = np.empty_like(old), (self.own_weights(axis), self.own_weights(1 - axis))
+        head = self.resid[axis], self.engine.weights[axis], *weights, readonly(self.engine.features[1 - axis]), old
+        self.engine.threads.run(
+            slopes.draw_dense, self.engine.ranges[axis], *head, *self.slope_draw(axis, rule), change
+        )
+        return change
+
+    def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        features = self.engine.features[1 - axis]
+        assert features is not None
+        added = change @ features.T.astype(np.int32)
+        self.resid[axis] -= added.T
+        self.resid[1 - axis] -= added
 
     def draw_latent(self, rule: Latent) -> None:
         if self._latent is None:  # until now the data itself

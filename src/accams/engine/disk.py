@@ -22,10 +22,10 @@ from accams.engine.base import Engine, State
 from accams.engine.cpu import packed
 from accams.engine.local import Gatherer, LocalPasses, Shift
 from accams.engine.memory import DISK_AHEAD, DISK_BLOCK
-from accams.engine.rules import Latent
+from accams.engine.rules import Latent, Slopes
 from accams.engine.tables import Table
 from accams.errors import InputError
-from accams.kernels import ordinal, sparse
+from accams.kernels import ordinal, slopes, sparse
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Range, ranges_of
@@ -289,6 +289,32 @@ class DiskState(LocalPasses, State):
             sparse.shift_partner(0, hi - lo, x.starts, x.partners, x.resid, change)
 
         self._run(axis, lambda lo, hi, x: sparse.shift_own(0, hi - lo, x.starts, x.resid, change[lo:hi]), write=True)
+        self._run(1 - axis, partner, write=True)
+
+    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+        self._apply_pending(axis)
+        old, own, partners = self.present_slopes(axis), self.own_weights(axis), self.own_weights(1 - axis)
+        features, draw = readonly(self.engine.features[1 - axis]), self.slope_draw(axis, rule)
+        change = np.empty_like(old)
+
+        def work(lo: int, hi: int, x: LoadedRange) -> None:
+            weights = x.weights, None if own is None else own[lo:hi], partners
+            head = x.starts, x.partners, x.resid, *weights, features, old[lo:hi]
+            slopes.draw(0, hi - lo, *head, *draw, lo, change[lo:hi])
+
+        self._run(axis, work)
+        return change
+
+    def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        features = readonly(self.engine.features[1 - axis])
+
+        def own(lo: int, hi: int, x: LoadedRange) -> None:
+            slopes.shift_own(0, hi - lo, x.starts, x.partners, x.resid, change[lo:hi], features)
+
+        def partner(lo: int, hi: int, x: LoadedRange) -> None:
+            slopes.shift_partner(0, hi - lo, x.starts, x.partners, x.resid, change, features[lo:hi])
+
+        self._run(axis, own, write=True)
         self._run(1 - axis, partner, write=True)
 
     def draw_latent(self, rule: Latent) -> None:

@@ -16,6 +16,8 @@ from accams.data.weights import power_of_two_above, to_ticks
 
 VALUE_BITS = 22  # bits of a value: about single precision relative to the range of the data
 MAX_TICK = 2**31 - 1
+FEATURE_STEP = 1.0 / 32.0  # of the integers of 8 bits that features are: from about -4 to 4
+LARGEST_FEATURE = 127
 BLOCK = 1 << 16  # values converted at a time
 ROW_WEIGHT_BITS = 10  # fractional bits of a row's weight, where sums have room for them
 MAX_ROW_WEIGHT = 2**20
@@ -36,11 +38,12 @@ class Grid:
     offset: float  # of the model, itself on the grid
     limit: int
     weight_step: float = 1.0  # that of the observations, or with row weights a coarser one, to leave room for them
+    slopes: bool = False  # whether half of the room is for slopes, a quarter for those of each axis
 
     @classmethod
     def of(
         cls, obs: Observations, n_stencils: int, offset: float | None = None, *, row_weights: bool = False,
-        latent: bool = False,
+        latent: bool = False, slopes: bool = False,
     ) -> Self:  # fmt: skip
         """Return the grid for a fit of `n_stencils` stencils; the offset is the mean unless given.
 
@@ -50,11 +53,12 @@ class Grid:
         centre = obs.mean() if offset is None else offset
         span = abs(high) or 1.0 if low == high == centre else max(high - centre, centre - low)
         step = power_of_two_above(2.0 * span if latent else span) * 2.0**-VALUE_BITS
-        limit = min(2**24, (MAX_TICK - 2 ** (VALUE_BITS + 1)) // (n_stencils + 1))
+        room = MAX_TICK // 2 if slopes else MAX_TICK
+        limit = min(2**24, (room - 2 ** (VALUE_BITS + 1)) // (n_stencils + 1))
         weight_step = obs.weight_step
         if row_weights and obs.stored_weights is not None:
             weight_step = max(weight_step, power_of_two_above(obs.total_weight()) * 2.0**-WEIGHT_TOTAL_BITS)
-        return cls(step, float(np.rint(centre / step) * step), limit, weight_step)
+        return cls(step, float(np.rint(centre / step) * step), limit, weight_step, slopes)
 
     def weight_ticks(self, obs: Observations, first: int = 0, last: int | None = None) -> NDArray[np.int32]:
         """Return the weights of weighted observations in steps: all, or those of first .. last."""
@@ -83,6 +87,20 @@ class Grid:
         """Return cut points in ticks, with the ends of the range of latent values before and after them."""
         inner = np.clip(np.rint((cuts - self.offset) / self.step), -(2**VALUE_BITS), 2**VALUE_BITS)
         return np.array([-(2**VALUE_BITS) - 1, *inner, 2**VALUE_BITS], np.int32)
+
+    @property
+    def slope_step(self) -> float:
+        """Value of one tick of a slope."""
+        return self.step / FEATURE_STEP
+
+    def slope_limit(self, n_features: int) -> int:
+        """Return the largest slope in ticks, such that what all together add to a cell stays within its room."""
+        return MAX_TICK // 4 // (LARGEST_FEATURE * n_features)
+
+    def feature_ticks(self, features: NDArray[np.floating]) -> NDArray[np.int8]:
+        """Return standardised features as integers of 8 bits."""
+        ticks = np.rint(features / FEATURE_STEP)
+        return np.ascontiguousarray(np.clip(ticks, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.int8))
 
     def values(self, T: NDArray[np.int32]) -> NDArray[np.float32]:
         """Convert a template from ticks to the scale of the data."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 DISK_BLOCK, DISK_AHEAD = 1 << 20, 2  # `disk`: observations read at a time, and blocks read ahead
 PYTHON = 300 << 20  # the interpreter with its libraries
+SLOPE_BLOCKS = 8  # of sweeps, in which slopes are added up
 SLOTS = 4  # on a GPU, besides those of the stencils: two for work, two to be safe
 TILE = 1 << 16  # partners per tile at most, so that a partner's place in its tile takes 16 bits
 PIECES = 32, 512  # observations per piece, at least and at most: a thread's share of a pass
@@ -15,7 +16,7 @@ THREADS = 132 * 1024  # of a large GPU
 def memory_estimate(
     shape: tuple[int, int], nnz: int, *, n_stencils: int = 13, n_clusters: int | tuple[int, int] = 10,
     n_chains: int = 1, weights: bool = False, value_bytes: int = 4, engine: str = "cpu", n_shards: int = 1,
-    ordinal: bool = False,
+    ordinal: bool = False, n_features: int = 0,
 ) -> int:  # fmt: skip
     """Return the bytes that observations and a fit need at their peak (reading the data not counted).
 
@@ -44,6 +45,9 @@ def memory_estimate(
         Whether the likelihood is ordinal. Latent values take 4 more bytes per rating and chain and the steps of the
         rating scale 1 byte per rating, twice as much on a GPU and on a cluster; with ``engine="disk"`` they are on
         disk too, but for those at hand.
+    n_features : int, default 0
+        Features of columns on which rows have slopes: 4 bytes for each of them, row and chain, and 50 for each of them
+        and row for their means.
 
     Returns
     -------
@@ -58,22 +62,29 @@ def memory_estimate(
     """
     m, n = shape
     k_rows, k_cols = (n_clusters, n_clusters) if isinstance(n_clusters, int) else n_clusters
+    slopes = slope_bytes(shape, n_features, n_chains)
     if engine == "cuda":
-        return device_bytes(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, weights, ordinal).total
+        return device_bytes(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, weights, ordinal).total + slopes
     if engine == "disk":
-        return _streamed(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, ordinal)
+        return _streamed(shape, nnz, n_stencils, (k_rows, k_cols), n_chains, ordinal) + slopes
     index = (2 if n <= 65_536 else 4) + (2 if m <= 65_536 else 4)
     if engine == "ray":
         per_rating = index + 8 * n_chains + (8 if weights else 0) + (8 * n_chains + 2 if ordinal else 0)
         sums = 16 * (m * k_cols + n * k_rows) * n_chains
         labels = (n_stencils + 8) * (m + n) * n_chains  # with the copies that passes make of them
-        return PYTHON + (per_rating * nnz + sums) // n_shards + labels
+        return PYTHON + (per_rating * nnz + sums) // n_shards + labels + slopes
     per_rating = index + value_bytes + 8 * n_chains + (8 if weights else 0)
     if ordinal:  # `dense` keeps them in both orders
         per_rating += (8 * n_chains + 2) if engine == "dense" else 4 * n_chains + 1
     sums = 16 * (m * k_cols + n * k_rows) * min(n_chains, os.cpu_count() or 1)
     labels = (n_stencils + 2) * (m + n) * n_chains
-    return per_rating * nnz + sums + labels + 16 * (m + n + 2)
+    return per_rating * nnz + sums + labels + 16 * (m + n + 2) + slopes
+
+
+def slope_bytes(shape: tuple[int, int], n_features: int, n_chains: int) -> int:
+    """Return the bytes of slopes of rows: those of each chain and of a draw, and the blocks of their means."""
+    at_once = min(n_chains, os.cpu_count() or 1)
+    return (4 * (n_chains + 2 * at_once) + 4 * (SLOPE_BLOCKS + 4)) * shape[0] * n_features + n_features * shape[1]
 
 
 def _streamed(

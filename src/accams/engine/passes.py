@@ -11,22 +11,29 @@ from numpy.typing import NDArray
 
 from accams.engine.grid import Grid
 from accams.engine.kmeans import Init
-from accams.engine.rules import Blocked, Effects, Nearest, Template
+from accams.engine.rules import Blocked, Effects, Nearest, Slopes, Template
 from accams.engine.tables import SumPair, Table, Tables
 from accams.errors import InputError
 from accams.kernels import sample
+from accams.kernels.jit import readonly
 from accams.kernels.sparse import MAX_LABELS
 from accams.model.stencils import Labels, label_type
 from accams.threads import Range, Threads
 
 Random = np.random.Generator
+Features = tuple[NDArray[np.int8] | None, NDArray[np.int8] | None]
 
 
 class Data:
-    """Data that passes run over; `uniform`: all cells have the same weight, and all rows the same sums of weights."""
+    """Data that passes run over.
+
+    `uniform`: all cells have the same weight, and all rows the same sums of weights. `features` are those of rows and
+    of columns (`Grid.feature_ticks`), on which columns and rows have slopes; None where they have none.
+    """
 
     def __init__(self, shape: tuple[int, int], uniform: bool, grid: Grid, threads: Threads) -> None:
         self.shape, self.uniform, self.grid, self.threads = shape, uniform, grid, threads
+        self.features: Features = (None, None)
 
 
 class Passes(ABC):
@@ -40,6 +47,7 @@ class Passes(ABC):
         self.k = (0, 0)  # row and column clusters of the current stencil
         self.row_weights: NDArray[np.int32] | None = None  # precisions in steps, where rows have noise of their own
         self.effects: list[NDArray[np.int32] | None] = [None, None]  # continuous, of rows and of columns, in ticks
+        self.slopes: list[NDArray[np.int32] | None] = [None, None]  # of rows on features of columns, and of columns
         self._known_squares: NDArray[np.float64] | None = None
 
     @property
@@ -88,6 +96,14 @@ class Passes(ABC):
         """Subtract the change of each row's effect from its residuals."""
 
     @abstractmethod
+    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+        """Draw new slopes of every row and return their differences from the present ones."""
+
+    @abstractmethod
+    def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        """Subtract what the change of each row's slopes adds to its cells from the residual."""
+
+    @abstractmethod
     def release(self) -> None:
         """Pause: finish pending work or free buffers that can be rebuilt."""
 
@@ -121,6 +137,24 @@ class Passes(ABC):
         known = self.effects[axis]
         self.effects[axis] = change.copy() if known is None else known + change
         self.shift_effects(axis, change)
+        self._residual_changed()
+
+    def present_slopes(self, axis: int) -> NDArray[np.int32]:
+        """Return the slopes of an axis, which are 0 before they are drawn."""
+        known, features = self.slopes[axis], self.engine.features[1 - axis]
+        assert features is not None
+        present = np.zeros((self.shape[axis], features.shape[1]), np.int32) if known is None else known
+        return np.asarray(readonly(present))
+
+    def slope_draw(self, axis: int, rule: Slopes) -> tuple[float, NDArray[np.float64], int, int, int]:
+        """Return what a draw of slopes is told: precision of an observation and of the prior, limit and keys."""
+        limit = self.engine.grid.slope_limit(len(rule.spreads))
+        return rule.precision, readonly(rule.spreads**-2.0), limit, *rule.key
+
+    def add_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        """Add to the slopes of an axis, and subtract what that adds to the cells from the residual."""
+        self.slopes[axis] = self.present_slopes(axis) + change
+        self.shift_slopes(axis, readonly(change))
         self._residual_changed()
 
     def row_ranges(self, axis: int) -> list[Range]:

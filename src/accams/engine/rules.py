@@ -104,6 +104,18 @@ class Effects:
 
 
 @dataclass(frozen=True)
+class Slopes:
+    """Slopes c_if ~ N(0, spreads[f]^2) of rows or columns on the features of the other axis, given the residuals.
+
+    `spreads` are in ticks per unit of a feature, `precision` as in `Blocked`.
+    """
+
+    precision: float
+    spreads: NDArray[np.float64]
+    key: Key
+
+
+@dataclass(frozen=True)
 class Latent:
     """Latent values z ~ N(f, spread^2 / weight) of ordinal observations within the interval of their value.
 

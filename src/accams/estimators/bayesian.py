@@ -85,7 +85,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         """
         priors = Priors(
             labels="crp", alpha=10.0, beta=10.0, eta=(2.0, 0.3), sigma_max=1.0, row_noise=None, tau="sampled",
-            gamma=(5.0, 0.3), effects=None,
+            gamma=(5.0, 0.3), effects=None, implicit=None,
         )  # fmt: skip
         schedule = Schedule(sampler="collapsed", n_burn_in=30, n_sub=3)
         model = cls(30, 10, noise="sampled", n_chains=1, n_sweeps=130, priors=priors, schedule=schedule)

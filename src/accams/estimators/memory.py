@@ -10,6 +10,7 @@ from accams.errors import InputError
 from accams.fit.bayesian import FitPlan
 from accams.fit.calibrate import N_CHAINS, held_out_size
 from accams.fit.early import MOST as MOST_VALIDATION
+from accams.fit.pattern import MOST_TELLING, tells_anything
 from accams.fit.running import BLOCKS
 from accams.settings.bayesian import BayesianSettings, Schedule
 from accams.threads import available_cores
@@ -32,8 +33,15 @@ def within_memory(settings: BayesianSettings, observations: Observations, plan: 
     if settings.engine in ("cuda", "ray"):  # residuals are on the GPU, whose engine counts them, or with the workers
         at_once = 1
     fixed: dict[str, Any] = {"n_stencils": len(shapes), "n_clusters": k, "weights": weights}
-    fixed["ordinal"] = plan.hyper.scale is not None
-    sizes = [memory_estimate(observations.shape, observations.nnz, n_chains=n, **fixed) for n in (1, at_once)]
+    fixed |= {"ordinal": plan.hyper.scale is not None, "n_features": features_at_most(plan)}
+
+    def estimates() -> list[int]:
+        return [memory_estimate(observations.shape, observations.nnz, n_chains=n, **fixed) for n in (1, at_once)]
+
+    sizes = estimates()
+    if sizes[1] > limit and plan.n_features is None and not tells_anything(observations, plan.hyper.seed):
+        plan, fixed["n_features"] = replace(plan, n_features=0), 0
+        sizes = estimates()
     on_disk = observations.store is not None and observations.blank_weight is None
     if sizes[1] > limit and settings.engine in ("auto", "disk") and on_disk:
         streamed = _streamed(settings, observations, plan, at_once, k)
@@ -58,6 +66,11 @@ def within_memory(settings: BayesianSettings, observations: Observations, plan: 
     return plan
 
 
+def features_at_most(plan: FitPlan) -> int:
+    """Return how many features rows may have slopes on."""
+    return MOST_TELLING if plan.n_features is None else plan.n_features
+
+
 def _streamed(
     settings: BayesianSettings, observations: Observations, plan: FitPlan, n_chains: int, k: tuple[int, int]
 ) -> int:
@@ -72,7 +85,7 @@ def _streamed(
     rows = 12 * max(0, longest - DISK_BLOCK) * room  # a row is read as a whole
     need = memory_estimate(
         shape, nnz, n_stencils=len(plan.hyper.shapes), n_clusters=k, n_chains=n_chains, engine="disk",
-        ordinal=plan.hyper.scale is not None,
+        ordinal=plan.hyper.scale is not None, n_features=features_at_most(plan),
     )  # fmt: skip
     return need + rows + held
 

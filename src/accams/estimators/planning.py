@@ -16,6 +16,7 @@ from accams.fit.checkpoint import fingerprint, read_header
 from accams.fit.early import validation_split
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import seed_of
+from accams.fit.pattern import EXTRA
 from accams.fit.run import RunningValidation, RunPlan
 from accams.fit.running import Running
 from accams.fitted.parts import resolve_clip
@@ -45,6 +46,7 @@ WORK = 4e10  # in between as many as visit so many ratings, over all chains and 
 PATIENT = 5000  # most sweeps with early stopping
 UNBOUNDED = 8  # clusters to begin with where there is no bound
 MOST_BAYES_CLUSTERS = 255
+SLOPES = 0.025  # prior share of the data's variance that slopes on features have
 FEWEST_LEVELS = 3  # different values from which on they are taken as steps of a scale, where the user does not say
 
 
@@ -138,6 +140,7 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
         quick_start=blanks and schedule.backfit is None,
         sub=tuple(np.atleast_1d(schedule.n_sub).tolist()),
         seed=seed,
+        slopes=(2.0, SLOPES * variance),
         scale=scale,
         mixed=scale is not None and settings.likelihood == "auto",
     )
@@ -148,8 +151,21 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
         sparse = settings.n_stencils == "auto" and per_line(observations) < SPARSE
         weights = (0.0, 1.0) if sparse else (1.0, MOST_WEIGHT)
     return FitPlan(
-        hyper, run, sigma2, each, calibrated, weights, not blanks, chains, settings.engine, threads, n_shards=shards
-    )
+        hyper, run, sigma2, each, calibrated, weights, n_features(settings, observations), not blanks, chains,
+        settings.engine, threads, n_shards=shards,
+    )  # fmt: skip
+
+
+def n_features(settings: BayesianSettings, observations: Observations) -> int | None:
+    """Return the number of features of what was observed on which rows have slopes; None leaves it to the data."""
+    (priors, schedule), most = records(settings), min(observations.shape) - EXTRA
+    possible = observations.blank_weight is None and not observations.is_complete
+    if isinstance(priors.implicit, int):
+        if not possible or priors.implicit > most:
+            why = f"there can be {max(most, 0)} at most" if possible else "there are no missing cells"
+            raise InputError(f"implicit={priors.implicit} features of what was observed cannot be had: {why}")
+        return priors.implicit
+    return None if priors.implicit == "auto" and possible and schedule.backfit is None else 0
 
 
 def _scale(settings: BayesianSettings, observations: Observations, calibrated: bool, sigma2: float) -> Scale | None:

@@ -15,9 +15,10 @@ from accams.fit import checkpoint, resuming
 from accams.fit.additive import fit_additive
 from accams.fit.blend import Blend
 from accams.fit.calibrate import ALONE, N_CHAINS, Calibration, calibrate, held_out_split, stage_sweeps
-from accams.fit.chains import Chains
+from accams.fit.chains import NO_FEATURES, Chains, Features
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
+from accams.fit.pattern import pattern_features
 from accams.fit.run import N_TRACED, Cells, Run, RunningValidation, RunPlan, Sweep, make_probes, run
 from accams.fit.running import FIRST_INTERVAL, Keeper, Running
 from accams.model.posterior import Draw, Posterior
@@ -42,6 +43,7 @@ class FitPlan:
     tau2: float  # initial template variance, where it is sampled
     calibrated: bool  # whether the noise is first calibrated on held-out observations,
     weights: tuple[float, float] = ALONE  # and with it the weight of the stencils: its lowest and highest value,
+    n_features: int | None = 0  # of the columns, by what was observed, on which rows have slopes; None: by the data
     additive: bool = True  # and whether an additive model is fitted, for this and for rows and columns never seen
     n_chains: int = 4
     engine: str = "auto"
@@ -102,12 +104,14 @@ def fit(
     end: End
     calibration, warm, end = None, list[Chain](), "done"
     additive = fit_additive(observations) if plan.additive else None  # before chains take memory
-    if plan.calibrated and files.resume is None:
-        calibration, warm, end = _calibrate(observations, plan, began, watch)
+    split = held_out_split(observations, plan.hyper.seed) if plan.calibrated and files.resume is None else None
+    features = _features(observations if split is None else split[0], plan, files.resume)
+    if split is not None:
+        calibration, warm, end = _calibrate(split, plan, features, began, watch)
     if additive is not None and calibration is not None and calibration.weight == 0.0:
         engine = warm[0].state.engine.name
         return without_stencils(observations, Blend(0.0, additive), calibration, engine, asked)
-    chains = _chains(observations, plan, plan.sigma2 if calibration is None else calibration.sigma2)
+    chains = _chains(observations, plan, features, plan.sigma2 if calibration is None else calibration.sigma2)
     try:
         if calibration is not None and plan.run.visits is None:
             sigma2 = calibration.sigma2
@@ -157,7 +161,8 @@ def finish(state: Run, calibration: Calibration | None, interrupted: bool) -> Ba
     traces = {name: np.stack(values[first:], axis=1) for name, values in state.traces.items()}
     sigma = float(np.sqrt(np.mean(traces["sigma"] ** 2))) if traces else float(np.sqrt(state.chains.chains[0].sigma2))
     probes = np.column_stack([state.probes.rows, state.probes.cols])[:N_TRACED]
-    plain = posterior = Posterior(obs.shape, tuple(draws), sigma, traces, probes)
+    linear = state.slopes.linear(state.chains, burn_in)
+    plain = posterior = Posterior(obs.shape, tuple(draws), sigma, traces, probes, linear=linear)
     if state.blend is not None:
         posterior = state.blend.posterior(posterior)
     stretched = state.blend is not None and state.blend.weight > 1.0
@@ -224,21 +229,32 @@ def without_stencils(
     return BayesianFit(posterior, one, [], calibration, sigma, engine, False, predicted, calibration.scale)
 
 
-def _chains(observations: Observations, plan: FitPlan, sigma2: float, n_chains: int | None = None) -> Chains:
+def _chains(
+    observations: Observations, plan: FitPlan, features: Features, sigma2: float, n_chains: int | None = None
+) -> Chains:
     return Chains(
         observations, plan.engine, plan.hyper, n_chains or plan.n_chains, sigma2, plan.tau2, plan.n_threads,
-        plan.chunk_size, plan.n_shards,
+        plan.chunk_size, plan.n_shards, features,
     )  # fmt: skip
 
 
+def _features(observations: Observations, plan: FitPlan, resume: str | Path | None) -> Features:
+    """Return features of rows and of columns: of what was observed, or those of a checkpoint."""
+    if plan.n_features == 0:
+        return NO_FEATURES
+    if resume is not None:
+        return None, resuming.features(resume, checkpoint.read(resume)[1])
+    return None, pattern_features(observations, plan.n_features, plan.hyper.seed)
+
+
 def _calibrate(
-    observations: Observations, plan: FitPlan, began: float, watch: Watcher | None
+    split: tuple[Observations, Observations], plan: FitPlan, features: Features, began: float, watch: Watcher | None
 ) -> tuple[Calibration, list[Chain], End]:
     """Calibrate the noise; return the result, the chains used, and how the calibration ended."""
-    part, held_out = held_out_split(observations, plan.hyper.seed)
+    part, held_out = split
     engine = "auto" if plan.engine == "dense" else plan.engine  # a split has missing cells
     additive = fit_additive(part) if plan.additive else None
-    chains = _chains(part, replace(plan, engine=engine), plan.sigma2, max(N_CHAINS, plan.n_chains))
+    chains = _chains(part, replace(plan, engine=engine), features, plan.sigma2, max(N_CHAINS, plan.n_chains))
     bounds = LOWEST * plan.sigma2, plan.hyper.sigma_max**2
     last, stopped = plan.sigma2, False
 

@@ -67,7 +67,8 @@ class Blend:
 
     def posterior(self, posterior: Posterior) -> Posterior:
         """Return the posterior with blended draws and the variances of effects."""
-        return replace(posterior, draws=self.draws(posterior.draws), effects=self.effects)
+        linear = None if posterior.linear is None else posterior.linear.scaled(self.weight)
+        return replace(posterior, draws=self.draws(posterior.draws), effects=self.effects, linear=linear)
 
     def with_noise(self, posterior: Posterior, noise: float, calibrated: bool) -> Posterior:
         """Return the posterior with this noise: where a row or column was never seen, interactions add to it.

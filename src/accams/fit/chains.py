@@ -17,6 +17,8 @@ from accams.threads import available_cores
 
 T = TypeVar("T")
 Then = Callable[[Chain], Any]
+Features = tuple[NDArray[np.floating] | None, NDArray[np.floating] | None]  # of rows and of columns, standardised
+NO_FEATURES: Features = (None, None)
 GPU_CHAINS = 2  # chains at once on a GPU
 MANY = 4  # chains, from which on those of observed zeros wait for the interpreter and gain nothing by further threads,
 PER_THREAD = 1 << 20  # unless each has so many stored cells and labels to go through
@@ -35,6 +37,7 @@ class Chains:
     def __init__(
         self, observations: Observations, engine: str, hyper: Hyperparameters, n_chains: int, sigma2: float,
         tau2: float, n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
+        features: Features = NO_FEATURES,
     ) -> None:  # fmt: skip
         cores = n_threads or available_cores()
         most = cores // n_chains
@@ -50,7 +53,7 @@ class Chains:
         self.engine: Engine = make_engine(
             observations, engine, len(hyper.shapes) + 2, per_chain, chunk_size=chunk_size,
             row_weights=hyper.row_noise is not None, latent=hyper.scale is not None, callers=self.at_once,
-            n_chains=n_chains, shapes=hyper.shapes, n_shards=n_shards,
+            n_chains=n_chains, shapes=hyper.shapes, n_shards=n_shards, features=features,
         )  # fmt: skip
         try:
             self.chains = [Chain(self.engine.new_state(c), hyper, c, sigma2, tau2) for c in range(n_chains)]

@@ -1,9 +1,10 @@
 """bACCAMS: one chain of the Gibbs sampler.
 
 A visit takes one stencil out of the residual, draws its labels and template, and puts it back. A sweep draws the
-latent values of ordinal observations and the continuous effects, visits all stencils, and draws row precisions and
-sigma^2. The collapsed sampler draws labels with the template integrated out (partial collapsing), which is valid only
-if the template is redrawn right after its labels, before tau^2, sigma^2 or another stencil is touched.
+latent values of ordinal observations, the continuous effects and, every few sweeps, the slopes on features, visits all
+stencils, and draws row precisions and sigma^2. The collapsed sampler draws labels with the template integrated out
+(partial collapsing), which is valid only if the template is redrawn right after its labels, before tau^2, sigma^2 or
+another stencil is touched.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,21 +12,21 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, softmax
+from scipy.special import gammaln
 
 from accams.engine.base import State
 from accams.engine.kmeans import QUICK, THOROUGH
-from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, Latent, RowNoise, Template, Update
+from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, Latent, RowNoise, Slopes, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
 from accams.errors import InputError
 from accams.fit import conditionals
 from accams.fit.backfit import BackfitSettings, Visit, alternate, visit_of
 from accams.fit.hyper import Hyperparameters
 from accams.fit.keys import Purpose, generator, key_of
-from accams.model.stencils import Labels
 
 Random = np.random.Generator
 Counts = list[NDArray[np.int64]]
+SLOPE_INTERVAL = 4  # sweeps from one draw of slopes to the next, which takes longer than a visit
 MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of stencils apart
 
 
@@ -46,6 +47,9 @@ class Chain:
         self.sigma2 = sigma2 * hyper.noise_share(number)
         self.tau2 = np.full(len(hyper.shapes), tau2) if hyper.tau2 is None else np.array(hyper.tau2, float)
         self.effect_tau2 = np.full(2, tau2)
+        # variances of the slopes of rows and of columns on each feature, which share a prior
+        widths = [0 if x is None else x.shape[1] for x in reversed(state.engine.features)]
+        self.slope_tau2 = [np.full(d, hyper.slopes[1] / max(d, 1)) for d in widths]
         self.normalise_rows = False
         self.counts: list[Counts] = []  # rows and columns per label, of each stencil
         self.sweep = 0
@@ -200,12 +204,16 @@ class Chain:
         source, grid = other.state, self.state.engine.grid
         ratio = source.engine.grid.step / grid.step
         templates = [grid.template(T.astype(np.float64) * ratio) for T in source.templates]
-        effects = [None if e is None else np.rint(e * ratio).astype(np.int32) for e in source.effects]
-        self.state.restore(templates, source.row_labels, source.col_labels, effects)
+        effects, slopes = (
+            [None if x is None else np.rint(x * ratio).astype(np.int32) for x in both]
+            for both in (source.effects, source.slopes)
+        )
+        self.state.restore(templates, source.row_labels, source.col_labels, effects, slopes)
         self.recount()
         if source.row_weights is not None:
             self.state.set_row_weights(other.row_weights())
         self.sigma2, self.tau2, self.effect_tau2 = other.sigma2, other.tau2.copy(), other.effect_tau2.copy()
+        self.slope_tau2 = [x.copy() for x in other.slope_tau2]
         self.sweep = other.sweep
 
     def log_joint(self) -> float:
@@ -228,44 +236,16 @@ class Chain:
                 total += conditionals.log_normal(
                     effects * state.engine.grid.step, tau2
                 ) + conditionals.log_inverse_gamma(tau2, *hyper.gamma)
+        for slopes, variances in zip(state.slopes, self.slope_tau2, strict=True):
+            for f, tau2 in enumerate(variances if slopes is not None else ()):
+                assert slopes is not None
+                total += conditionals.log_normal(slopes[:, f] * state.engine.grid.slope_step, tau2)
+                total += conditionals.log_inverse_gamma(tau2, hyper.slopes[0], hyper.slopes[1] / len(variances))
         if hyper.row_noise is not None:
             w, nu = self.row_weights(), hyper.row_noise / 2.0
             total += 0.5 * float(state.engine.observations.row_counts @ np.log(w))
             total += float(np.sum((nu - 1.0) * np.log(w) - nu * w)) + len(w) * (nu * np.log(nu) - gammaln(nu))
         return float(total)
-
-    def row_shares(self) -> NDArray[np.uint8]:
-        """Return the conditional probabilities of every row's labels, in 255ths, for all stencils side by side.
-
-        Each stencil has an additional column for the average row, which takes all probability of rows without
-        observations; the additional last row stands for rows that are not in the data.
-        """
-        state, parts = self.state, list[NDArray[np.float64]]()
-        unseen = state.engine.observations.empty(0)
-        for stencil, T in enumerate([*state.templates]):
-            state.begin(stencil)
-            (n, l), t = state.sums(0), T.astype(np.float64)
-            precision = 0.5 * state.weight_unit * state.engine.grid.step**2 / self.sigma2
-            scale = precision * (1 if state.row_weights is None else state.row_weights[:, None])
-            logits = self._log_weights_without(stencil, state.labels[0]) - scale * (n @ (t * t).T - 2.0 * (l @ t.T))
-            shares = np.append(softmax(logits, axis=1), np.zeros((len(logits), 1)), axis=1)
-            shares[unseen] = np.append(np.zeros(len(t)), 1.0)
-            parts.append(shares)
-            state.end(T)
-        last = np.concatenate([np.append(np.zeros(len(T)), 1.0) for T in state.templates])
-        return np.rint(255.0 * np.append(np.concatenate(parts, axis=1), last[None], axis=0)).astype(np.uint8)
-
-    def _log_weights_without(self, stencil: int, labels: Labels) -> NDArray[np.float64]:
-        """Return the log prior weight of every label for every row, given the labels of all other rows."""
-        counts = self.counts[stencil][0]
-        others = counts - (np.arange(len(counts)) == labels[:, None])
-        weights = others + self.hyper.concentration(stencil, 0)
-        if self.hyper.label_prior == "crp":
-            first = np.argmin(others > 0, axis=1)[:, None]  # only one of the empty clusters can be opened
-            opened = (np.arange(len(counts)) == first) & (others == 0)
-            weights = np.where(opened, self.hyper.concentration(stencil, 0), others)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(weights))
 
     # -- parts of a sweep -------------------------------------------------------------------------------------
 
@@ -280,6 +260,9 @@ class Chain:
             self._draw_latent()
         if self.hyper.continuous:
             self._draw_effects(random)
+        for axis in (0, 1):
+            if self.state.engine.features[1 - axis] is not None and self.sweep % SLOPE_INTERVAL == 0:
+                self._draw_slopes(axis, random)
         return random
 
     def _end_sweep(self, random: Random) -> None:
@@ -377,4 +360,16 @@ class Chain:
             squares = state.draw_effects(axis, rule)
             self.effect_tau2[axis] = conditionals.draw_inverse_gamma(
                 shape + state.shape[axis] / 2.0, scale + squares / 2.0, random
+            )
+
+    def _draw_slopes(self, axis: int, random: Random) -> None:
+        """Draw the slopes of rows or of columns on features of the other axis, followed by the variance of each."""
+        state, (shape, scale) = self.state, self.hyper.slopes
+        key, tau2 = key_of(self.hyper.seed, Purpose.SLOPES, self.number, self.sweep, axis), self.slope_tau2[axis]
+        grid = state.engine.grid
+        rule = Slopes(state.weight_unit * grid.step**2 / self.sigma2, np.sqrt(tau2) / grid.slope_step, key)
+        squares = state.draw_slopes(axis, rule)
+        for f, square in enumerate(squares):
+            tau2[f] = conditionals.draw_inverse_gamma(
+                shape + state.shape[axis] / 2.0, scale / len(tau2) + square / 2.0, random
             )

@@ -40,6 +40,7 @@ class Hyperparameters:
     sub: Sequence[int] = (1,)  # label updates per visit; sweep t makes sub[min(t, len(sub) - 1)]
     seed: int = 0  # seed of all random numbers
     scale: Scale | None = None  # cut points between the values of ordinal observations; None has normal ones
+    slopes: tuple[float, float] = (2.0, 0.03)  # as gamma, of the slopes on each of d features: (shape, d times scale)
     mixed: bool = False  # whether only every other chain takes observations as ordinal
 
     def is_ordinal(self, chain: int) -> bool:

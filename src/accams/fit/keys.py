@@ -21,6 +21,7 @@ class Purpose(IntEnum):
     PROBES = 9
     PROJECTION = 10
     LATENT = 11
+    SLOPES = 12
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

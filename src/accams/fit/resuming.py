@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.engine.grid import LARGEST_MASS, MAX_ROW_WEIGHT
+from accams.engine.grid import FEATURE_STEP, LARGEST_MASS, MAX_ROW_WEIGHT
 from accams.engine.labelling import MOST_CLUSTERS
 from accams.errors import ModelFileError
 from accams.fit.backfit import Visit
 from accams.fit.calibrate import Calibration
 from accams.fit.checkpoint import HISTORY, running_of
 from accams.fit.gibbs import Chain
+from accams.fit.linear import SlopeBlock
 from accams.fit.run import N_TRACED, Run, Sweep
 from accams.fit.running import MeanBlock, Running
-from accams.model.container import Tensors, damaged_reason
+from accams.model.container import Tensors, damaged, damaged_reason
 from accams.model.draws import unpack_draws
 from accams.model.scale import Scale
 from accams.settings.kinds import NONE, Either, Integer, Number, Words
@@ -35,8 +36,9 @@ NULLABLE = {"n_sweeps", "change", "validation_rmse", "validation_rmse_draw"}
 RUN = Schema(
     kept=Mapping(), chains=ListOf(Mapping()), running=Mapping(), sweep=COUNT, scale=SIZE, interval=Integer(1),
     past=ListOf(COUNT), best=ListOf(Either(SIZE, Words(float("inf"))), 2), seconds=SIZE,
-    calibration=Either(NONE, Mapping()),
+    calibration=Either(NONE, Mapping()), slopes=Mapping(),
 )  # fmt: skip
+SLOPES = Schema(width=Integer(1), blocks=ListOf(ListOf(COUNT, 3)))
 KEPT = Schema(stencils=COUNT, draws=ListOf(ListOf(COUNT, 3)), offsets=ListOf(FINITE))
 VARIANCE = Number(0.0, MOST, open_low=True)
 CHAIN = Schema(sigma2=VARIANCE, sweep=COUNT, moved=Count(62))
@@ -62,6 +64,7 @@ def restore(path: str | Path, run: Run, header: dict[str, Any], tensors: Tensors
                 raise ValueError(f"{PARAMETERS[name]} differs")
             if means is not None:
                 _restore_running(name, means, header["running"][name], tensors, len(run.chains), header["sweep"])
+        _restore_slopes(run, header, tensors)
         _restore_draws(run, header, tensors)
         _restore_history(run, header, tensors)
         return _calibration(header["calibration"], tensors.get("held_out"), run.chains.engine.observations.shape)
@@ -106,10 +109,17 @@ def _restore_chain(chain: Chain, about: dict[str, Any], tensors: Tensors) -> Non
         weights = _tensor(tensors, f"{name}.weights", np.int32, state.shape[:1], 1, MAX_ROW_WEIGHT)
         if float(state.engine.row_mass @ weights) > LARGEST_MASS + float(state.engine.row_mass.sum()):  # of rounding
             raise ValueError("its row weights are too large")
+    slopes: list[NDArray[Any] | None] = [None, None]
+    if state.engine.features[1] is not None:
+        d = state.engine.features[1].shape[1]
+        most = state.engine.grid.slope_limit(d)
+        slopes[0] = _tensor(tensors, f"{name}.slopes", np.int32, [state.shape[0], d], -most, most)
+        tiny = np.finfo(np.float64).tiny
+        chain.slope_tau2[0] = _tensor(tensors, f"{name}.slope_tau2", np.float64, [d], tiny).copy()
     known = {f"{name}.{part}" for part in ("weights", "row_effects", "col_effects")} & tensors.keys()
     if len(known) != (weights is not None) + 2 * (effects[0] is not None):
         raise ValueError("its row weights or effects are missing, or too many")
-    state.restore(templates, list(labels[0]), list(labels[1]), effects)
+    state.restore(templates, list(labels[0]), list(labels[1]), effects, slopes)
     state.row_weights = weights
     chain.tau2 = _tensor(tensors, f"{name}.tau2", np.float64, [n], np.finfo(np.float64).tiny).copy()
     chain.effect_tau2 = _tensor(tensors, f"{name}.effect_tau2", np.float64, [2], np.finfo(np.float64).tiny).copy()
@@ -162,6 +172,35 @@ def _restore_running(
     squares = _tensor(tensors, f"{name}.squares", np.float64, shape, 0.0)
     running.width, running.centre = about["width"], float(about["centre"])
     running.blocks = [MeanBlock(*span, *pair) for span, *pair in zip(blocks, sums, squares, strict=True)]
+
+
+def features(path: str | Path, tensors: Tensors) -> NDArray[np.float64] | None:
+    """Return the features of the columns, if the run has any."""
+    x = tensors.get("features")
+    if x is None:
+        return None
+    if x.dtype != np.int8 or x.ndim != 2 or not x.size:
+        raise damaged(path, "checkpoint", ValueError("its features of the columns cannot be"))
+    return x * FEATURE_STEP
+
+
+def _restore_slopes(run: Run, header: dict[str, Any], tensors: Tensors) -> None:
+    SLOPES.check("slopes", header["slopes"])
+    known, blocks = run.chains.engine.features[1], header["slopes"]["blocks"]
+    d = 0 if known is None else known.shape[1]
+    if known is not None and known.shape != (run.chains.engine.observations.shape[1], d):
+        raise ValueError("its features are not of the columns")
+    if [first for first, *_ in blocks] != sorted({first for first, *_ in blocks}) or (blocks and not d):
+        raise ValueError("its sweeps of slopes are out of order")
+    rows = run.chains.engine.observations.shape[0]
+    for p, (first, last, number) in enumerate(blocks):
+        if not first < last or not number:
+            raise ValueError("its sweeps of slopes are out of order")
+        sums = _tensor(tensors, f"slopes{p}.sums", np.float32, [rows, d]).copy()
+        squares = _tensor(tensors, f"slopes{p}.squares", np.float32, [rows], 0.0).copy()
+        tau2 = _tensor(tensors, f"slopes{p}.tau2", np.float64, [d], np.finfo(np.float64).tiny).copy()
+        run.slopes.blocks[0].append(SlopeBlock(first, last, sums, squares, tau2, number))
+    run.slopes.width = header["slopes"]["width"]
 
 
 def _restore_draws(run: Run, header: dict[str, Any], tensors: Tensors) -> None:

@@ -13,7 +13,9 @@ from accams.fit.blend import Blend
 from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
 from accams.fit.keys import Purpose, generator
+from accams.fit.linear import SlopeMeans
 from accams.fit.running import Keeper, Running
+from accams.fit.shares import row_shares
 from accams.model.posterior import Draw
 from accams.model.scale import Scale
 
@@ -124,6 +126,7 @@ class Run:
     keeper: Keeper
     asked: Running | None = None  # cells whose predictions the user asked for (`predict_at`)
     validation: RunningValidation | None = None
+    slopes: SlopeMeans = field(default_factory=SlopeMeans)
     sweep: int = 0
     traces: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
     past: list[tuple[int, NDArray[np.float64]]] = field(default_factory=list)  # sweeps, running means at the probes
@@ -177,6 +180,7 @@ class Run:
         if recorded:
             for cells, values in zip(watched, predictions, strict=True):
                 cells.add(self.sweep, values)
+            self.slopes.add(self.sweep, chains.chains, self.latent[1])
         if wanted:
             self.keeper.add([o.draw for o in outcomes if o.draw is not None], plan.burn_in(self.sweep + 1))
         self.sweep += 1
@@ -292,7 +296,7 @@ def run(state: Run, watch: Callable[[Run, Sweep], bool] | None = None) -> bool:
 
 
 def _draw(chain: Chain, sweep: int, rao_blackwell: bool) -> Draw:
-    shares = chain.row_shares() if rao_blackwell else None
+    shares = row_shares(chain) if rao_blackwell else None
     row_noise = None
     if chain.state.row_weights is not None:
         mass, w = chain.state.engine.row_mass, chain.row_weights()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from accams.fit.keys import Purpose, generator
 from accams.kernels.encode import add_stencil_products
 from accams.model.codes import Codes
+from accams.model.linear import Linear
 from accams.threads import Threads
 
 Floats = NDArray[np.float64]
@@ -65,18 +66,18 @@ def of_matrix(matrix: Floats, row_weights: Floats, col_weights: Floats, rank: in
 
 def of_mean(
     sums: list[Codes], row_weights: Floats, col_weights: Floats, rank: int, seed: int = 0,
-    threads: Threads | None = None,
+    threads: Threads | None = None, linear: Linear | None = None,
 ) -> Target:  # fmt: skip
-    """Return the target of the mean of several stencil sums, computed through their stencils."""
+    """Return the target of the mean of several stencil sums and a linear part, computed through their stencils."""
     a, b = np.sqrt(row_weights)[:, None], np.sqrt(col_weights)[:, None]
     threads, total = threads or Threads(), row_weights.sum() * col_weights.sum()
-    offset = float(row_weights @ mean_product(sums, col_weights[:, None], threads)[:, 0]) / total
+    offset = float(row_weights @ mean_product(sums, col_weights[:, None], threads, linear=linear)[:, 0]) / total
 
     def product(x: Floats) -> Floats:
-        return np.asarray(a * (mean_product(sums, b * x, threads) - offset * (b * x).sum(axis=0)))
+        return np.asarray(a * (mean_product(sums, b * x, threads, linear=linear) - offset * (b * x).sum(axis=0)))
 
     def transposed(y: Floats) -> Floats:
-        return np.asarray(b * (mean_product(sums, a * y, threads, True) - offset * (a * y).sum(axis=0)))
+        return np.asarray(b * (mean_product(sums, a * y, threads, True, linear) - offset * (a * y).sum(axis=0)))
 
     return _target(offset, leading(product, transposed, len(b), rank, seed), row_weights, col_weights)
 
@@ -124,8 +125,13 @@ def leading(product: Product, transposed: Product, n_cols: int, rank: int, seed:
     return (basis @ u)[:, keep], s[keep], vt[keep].T
 
 
-def mean_product(sums: list[Codes], lines: Floats, threads: Threads, transposed: bool = False) -> Floats:
-    """Multiply the mean of several stencil sums, or its transpose, by `lines`, some columns of them on each thread."""
+def mean_product(
+    sums: list[Codes], lines: Floats, threads: Threads, transposed: bool = False, linear: Linear | None = None
+) -> Floats:
+    """Multiply the mean of several stencil sums, plus a linear part, or the transpose, by `lines`.
+
+    Each thread takes some columns of these.
+    """
     size = (len(sums[0].cols) if transposed else len(sums[0].rows)) - 1
     out = np.zeros((size, lines.shape[1]))
 
@@ -134,6 +140,9 @@ def mean_product(sums: list[Codes], lines: Floats, threads: Threads, transposed:
 
     n, pieces = lines.shape[1], min(threads.n_threads, lines.shape[1])
     threads.map(part, [(n * p // pieces, n * (p + 1) // pieces) for p in range(pieces)])
+    if linear is not None:
+        own, other = (linear.cols, linear.rows) if transposed else (linear.rows, linear.cols)
+        out += own[:-1] @ (other[:-1].T @ lines)
     return out
 
 

@@ -42,7 +42,7 @@ def compressed(
     room = _room_for_stencils(bare, draft, max_bytes, ids)
     both = chosen_weights(weights, model.activity)
     while True:
-        small = distilled(model.stencils, model.codes, room, both, random_state, n_threads, verbose)
+        small = distilled(model.stencils, model.codes, room, both, random_state, n_threads, verbose, model.linear)
         spread = _spread_of(model, small, classes) if classes else model.spread
         made = replace(bare, stencils=small, spread=spread)
         excess = len(to_bytes(made, ids=ids, interactions=False)) - max_bytes

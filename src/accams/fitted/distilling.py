@@ -12,6 +12,7 @@ from accams.fit.target import Target, of_mean
 from accams.fitted.progress import ProgressBar
 from accams.model import file
 from accams.model.codes import Codes
+from accams.model.linear import Linear
 from accams.model.stencils import StencilSum
 from accams.settings.kinds import Integer
 from accams.threads import Threads
@@ -27,33 +28,34 @@ EXPLAINING_BYTES = 3.5  # per row and column, of the small model that explains m
 LEAST_EXPLAINING = 4000
 
 
-def explaining(one: StencilSum, sums: list[Codes], activity: Activity) -> StencilSum:
+def explaining(one: StencilSum, sums: list[Codes], activity: Activity, linear: Linear | None) -> StencilSum:
     """Return the small sum by which a model of many draws explains itself."""
     size = int(max(EXPLAINING_BYTES * sum(one.shape), LEAST_EXPLAINING))
-    return distilled(one, sums, size, "uniform" if activity is None else activity)
+    return distilled(one, sums, size, "uniform" if activity is None else activity, linear=linear)
 
 
 def distilled(
     one: StencilSum, sums: list[Codes], max_bytes: int, weights: Any, random_state: Any = 0,
-    n_threads: int | None = None, verbose: bool | str = "auto",
+    n_threads: int | None = None, verbose: bool | str = "auto", linear: Linear | None = None,
 ) -> StencilSum:  # fmt: skip
-    """Return a stencil sum of at most `max_bytes` on disk that predicts as the mean of `sums` does.
+    """Return a stencil sum of at most `max_bytes` on disk that predicts as the mean of `sums` and a linear part do.
 
     `one` is the single sum of the model: where `sums` is that alone, distilling starts from it.
     """
     Integer(1).check("max_bytes", max_bytes)
     seed, threads = seed_of(random_state), Threads(n_threads)
     both = checked_weights(weights, one.shape)
-    if len(sums) == 1:
+    alone = len(sums) == 1 and linear is None
+    if alone:
         kept = fits_as_it_is(one, max_bytes)
         if kept is not None:
             return kept
     with ProgressBar(verbose, "distilling") as bar:
         if sum(one.shape) * sum(len(codes.starts) for codes in sums) > LARGE:
             bar.begin()
-        target = target_of(sums, max_bytes, *both, seed, threads)
+        target = target_of(sums, max_bytes, *both, seed, threads, linear)
         unseen = one.unseen_rows, one.unseen_cols
-        start = one if len(sums) == 1 and one.row_effects is None and one.col_effects is None else None
+        start = one if alone and one.row_effects is None and one.col_effects is None else None
         if start is not None and max((max(T.shape) for T in start.templates), default=0) > MOST_LABELS:
             start = None
         return fit_distill.distill(
@@ -86,15 +88,16 @@ def fits_as_it_is(model: StencilSum, max_bytes: int) -> StencilSum | None:
 
 
 def target_of(
-    sums: list[Codes], max_bytes: int, row_weights: Floats, col_weights: Floats, seed: int, threads: Threads
-) -> Target:
-    """Return the mean of these sums, by `rank_for` singular vectors."""
+    sums: list[Codes], max_bytes: int, row_weights: Floats, col_weights: Floats, seed: int, threads: Threads,
+    linear: Linear | None = None,
+) -> Target:  # fmt: skip
+    """Return the mean of these sums plus a linear part, by `rank_for` singular vectors."""
     m, n = len(row_weights), len(col_weights)
     rank = rank_for(max_bytes, (m, n))
     stencils = max(1.0, float(np.mean([len(codes.starts) for codes in sums])))
     draws = int(max(1, min(len(sums), WORK / (4.0 * rank * (m + n) * stencils))))
     keep = np.unique(np.linspace(0, len(sums) - 1, draws).round().astype(int))
-    return of_mean([sums[p] for p in keep], row_weights, col_weights, rank, seed, threads)
+    return of_mean([sums[p] for p in keep], row_weights, col_weights, rank, seed, threads, linear)
 
 
 def rank_for(max_bytes: int, shape: tuple[int, int]) -> int:

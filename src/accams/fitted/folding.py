@@ -112,14 +112,14 @@ class FoldedRow:
         model = self.model
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
-        profile = self.folded.in_units(model.sums)
+        profile, lines = self.folded.in_units(model.sums), self.folded.lines
         if lower and model.spread_by_item(catalogue.columns):  # rank all of them, then cut
-            best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0)
+            best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0, lines)
             mean, variance = self.moments(best[best >= 0])
             order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
             return np.asarray(best[best >= 0][order][None])
         noise = model.row_noise(np.array([-1])) + self._effect_variance
-        return catalogue.best_of(*profile, n, left_out, noise, lower)
+        return catalogue.best_of(*profile, n, left_out, noise, lower, lines)
 
     def explain(self, item: Any, by: str = "auto") -> Explanation | ListExplanation:
         """Take a score or a prediction apart, as `Model.explain` does."""

@@ -200,7 +200,8 @@ class Model(FormerNames, RecommendingParts):
         """
         self.need_values("distill")
         both = chosen_weights(weights, self.activity)
-        return distilled(self.stencils, self.codes, max_bytes, both, random_state, n_threads, verbose)
+        how = random_state, n_threads, verbose, self.linear
+        return distilled(self.stencils, self.codes, max_bytes, both, *how)
 
     def compress(
         self, max_bytes: int, *, ids: bool = True, weights: Any = "activity", random_state: Any = 0,

@@ -1,7 +1,7 @@
 """Pack the parts of a model into header fields and tensors, and unpack them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from accams.fitted.history import pack_history, unpack_history
 from accams.fitted.parts import FitInfo, Parts, Taken
 from accams.fitted.schema import SCHEMAS
-from accams.model import file, interactions, itemmap, spread
+from accams.model import file, interactions, itemmap, linear, spread
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
 from accams.model.draws import pack_draws, unpack_draws
@@ -32,6 +32,8 @@ def pack(model: Parts, coding: str, templates: str | float, left_out: set[str]) 
         packed["scale"] = model.scale.to_dict(), {}
     if model.posterior is not None:
         packed["posterior"] = _pack_posterior(model.posterior, coding, templates)
+        if model.posterior.linear is not None:
+            packed["linear"] = linear.pack(model.posterior.linear)
     if model.item_map is not None:
         packed["item_map"] = itemmap.pack(model.item_map, coding, templates)
     positional = all(index.is_positional for index in model.indices)
@@ -77,6 +79,11 @@ def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], 
         made["scale"] = Scale.from_dict(parts["scale"])
     if "posterior" in parts:
         made["posterior"] = _unpack_posterior(parts["posterior"], tensors["posterior"], one)
+        if "linear" in parts:
+            part = linear.unpack(parts["linear"], tensors["linear"], shape)
+            made["posterior"] = replace(made["posterior"], linear=part)
+    elif "linear" in parts:
+        raise ValueError("it has slopes without draws")
     if "item_map" in parts:
         made["item_map"] = itemmap.unpack(parts["item_map"], tensors["item_map"], shape[1])
     made["predicts"] = values.get("predicts", True)

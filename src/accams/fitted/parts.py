@@ -17,6 +17,7 @@ from accams.fitted.distilling import explaining
 from accams.model.codes import Codes
 from accams.model.interactions import Interactions
 from accams.model.itemmap import ItemMap
+from accams.model.linear import Linear
 from accams.model.posterior import Draw, Posterior
 from accams.model.scale import Scale
 from accams.model.spread import Spread
@@ -182,6 +183,11 @@ class Parts:
         """Stencil sums whose mean is the prediction."""
         return [self.stencils.codes] if self.posterior is None else [draw.codes for draw in self.posterior.draws]
 
+    @property
+    def linear(self) -> Linear | None:
+        """What slopes on features add to the mean of these sums."""
+        return None if self.posterior is None else self.posterior.linear
+
     @cached_property
     def averaged(self) -> NDArray[np.bool_]:
         """Whether a row is predicted as the average one, having no training data; so is row -1."""
@@ -193,7 +199,7 @@ class Parts:
     def sums(self) -> Sums:
         """The same laid out for scoring."""
         shares = [None] if self.posterior is None else [draw.row_shares for draw in self.posterior.draws]
-        return Sums(self.codes, shares)
+        return Sums(self.codes, shares, self.linear)
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -255,7 +261,10 @@ class Parts:
         if posterior is not None:
             draws = [Draw.of(d.chain, d.sweep, d.stencils(*self.unseen).transposed()) for d in posterior.draws]
             effects = None if posterior.effects is None else posterior.effects.transposed()
-            posterior = Posterior(posterior.shape[::-1], tuple(draws), posterior.noise, effects=effects)
+            linear = None if posterior.linear is None else posterior.linear.transposed()
+            posterior = Posterior(
+                posterior.shape[::-1], tuple(draws), posterior.noise, effects=effects, linear=linear
+            )  # fmt: skip
         turned = replace(
             self,
             stencils=self.stencils.transposed(),
@@ -277,7 +286,7 @@ class Parts:
             return self
         source, turned = self._kept.get("source", (None, False))
         if source is None:
-            small = explaining(self.stencils, self.codes, self.activity)
+            small = explaining(self.stencils, self.codes, self.activity, self.linear)
         else:  # thinned or transposed: distil only once
             small = source.explainer.stencils.transposed() if turned else source.explainer.stencils
         return replace(self, stencils=small, posterior=None)
@@ -291,8 +300,10 @@ class Parts:
 
     def spread_by_item(self, columns: Positions) -> bool:
         """Return whether the predictive variance of these has more to it than draws and what the row alone decides."""
-        effects = None if self.posterior is None else self.posterior.effects
-        return self.posterior is None or (effects is not None and bool(effects.spread_of(1, columns).any()))
+        if self.posterior is None or self.posterior.linear is not None:
+            return True
+        effects = self.posterior.effects
+        return effects is not None and bool(effects.spread_of(1, columns).any())
 
     def moments(self, i: Positions, j: Positions) -> tuple[Floats, Floats]:
         """Return the mean before clipping and the variance of an observation (0 where the model knows of none)."""

@@ -68,7 +68,8 @@ def folded_into(model: P, axis: int, index: Index, lines: Positions, seen: Seen,
     folded = fold_labels(one, model.noise, *seen, blank=model.blank, effect_variance=variance)
     stencils = turn(_sum_with(turn(model.stencils), folded, places))
     if posterior is not None:
-        sums = Sums([turn(codes) for codes in model.codes], [None] * len(posterior))
+        linear = None if posterior.linear is None else turn(posterior.linear)
+        sums = Sums([turn(codes) for codes in model.codes], [None] * len(posterior), linear)
         folded = fold_labels(sums, model.noise, *seen, seed_of(random_state) + axis, model.blank, variance)
         draws = [_draw_with(draw, turn, folded, d, places) for d, draw in enumerate(posterior.draws)]
         if effects is not None:
@@ -77,7 +78,9 @@ def folded_into(model: P, axis: int, index: Index, lines: Positions, seen: Seen,
                 draws = with_shared_effects(draws, axis)
                 stds = np.sqrt(effects.variance_given(np.diff(seen.begins), model.noise))
             effects = turn(effects.put(places.lines, places.size, stds))
-        posterior = replace(posterior, shape=stencils.shape, draws=tuple(draws), effects=effects)
+        if linear is not None:
+            linear = turn(linear.put(places.lines, places.size, folded.lines, folded.spreads))
+        posterior = replace(posterior, shape=stencils.shape, draws=tuple(draws), effects=effects, linear=linear)
     active, counts = model.activity, activity(np.diff(seen.begins))
     if active is not None:
         active = (places.put(active[0], counts), active[1]) if axis == 0 else (active[0], places.put(active[1], counts))
@@ -102,7 +105,9 @@ def without_row(posterior: Posterior, unseen: tuple[Positions, Positions], row: 
     if effects is not None and effects.blended:
         draws = with_shared_effects(draws)
     shape = posterior.shape[0] - 1, posterior.shape[1]
-    return _without_probes(replace(posterior, shape=shape, draws=tuple(draws), effects=effects), row)
+    linear = None if posterior.linear is None else posterior.linear.without(row)
+    left = replace(posterior, shape=shape, draws=tuple(draws), effects=effects, linear=linear)
+    return _without_probes(left, row)
 
 
 def sum_without(model: StencilSum, row: int) -> StencilSum:

@@ -20,6 +20,7 @@ SCHEMAS: dict[str, Schema] = {
         draws=ListOf(ListOf(Integer(0), 3)), offsets=ListOf(FINITE), effect_priors=ListOf(SCALE, 2),
         interaction_variance=SCALE, **CODING
     ),
+    "linear": Schema(slopes=Integer(0)),
     "ids": Schema(row=Words("positions", "integers", "json"), col=Words("positions", "integers", "json")),
     "values": Schema(
         1, ("range", "clip", "sigma", "zero_weight", "predicts"), predicts=FLAG, range=ListOf(FINITE, 2),

@@ -45,8 +45,8 @@ def _fill_table(profile, places, widths, table):
 
 
 @kernel
-def _score(profile, constants, places, widths, owner, codes, base, table, x, total, square, squares):
-    """Sum x = constants[d] + base[d, j] + all lookups, and x^2, over the stencil sums d into total[j] and square[j].
+def _score(profile, constants, added, places, widths, owner, codes, base, table, x, total, square, squares):
+    """Sum x = constants[d] + base[d, j] + added[j] + all lookups, and x^2, over the sums d into total[j] and square[j].
 
     Squares are left out unless `squares`.
     """
@@ -56,7 +56,7 @@ def _score(profile, constants, places, widths, owner, codes, base, table, x, tot
     groups = codes.shape[2]
     for d in range(constants.size):
         for j in range(n):
-            x[j] = constants[d] + (base[d, j] if base.shape[0] else 0)
+            x[j] = constants[d] + (base[d, j] if base.shape[0] else 0) + (added[j] if added.size else 0)
         while block < owner.size and owner[block] == d:
             _fill_table(profile, places[block], widths[block], table)
             block_codes = codes[block]
@@ -75,9 +75,11 @@ def _score(profile, constants, places, widths, owner, codes, base, table, x, tot
 
 @kernel
 def best_columns(
-    lo, hi, profiles, constants, places, widths, owner, codes, base, unit, noise, lower, seen_starts, seen, best
+    lo, hi, profiles, constants, added, places, widths, owner, codes, base, unit, noise, lower, seen_starts, seen, best
 ):  # fmt: skip
     """Write into best[u] the positions of the columns with the highest scores, best first, padded with -1.
+
+    added[u] has one more number for each column, which all sums share, or none.
 
     With `lower` the score is mean - lower * standard deviation, over the sums and the noise of row u. Columns
     seen[seen_starts[u]] .. are left out (-1 among them is ignored). Ties go to the earlier column.
@@ -89,7 +91,8 @@ def best_columns(
     scores = np.empty(best.shape[1])
     n_sums = np.float64(constants.shape[1])
     for u in range(lo, hi):
-        _score(profiles[u], constants[u], places, widths, owner, codes, base, table, x, total, square, lower != 0.0)
+        row = profiles[u], constants[u], added[u]
+        _score(*row, places, widths, owner, codes, base, table, x, total, square, lower != 0.0)
         for p in range(seen_starts[u], seen_starts[u + 1]):
             if seen[p] >= 0:
                 left_out[seen[p]] = u

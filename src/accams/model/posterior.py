@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from accams.errors import InputError
 from accams.model.codes import Codes, position_pairs
+from accams.model.linear import Linear
 from accams.model.stencils import Stencil, StencilSum
 
 BATCH = 1 << 16  # pairs at a time
@@ -170,6 +171,8 @@ class Posterior:
         The cells (row and column positions) that the traces follow.
     effects : Effects or None
         How far the effects of rows and columns may be from what the draws say (`accams.fit.blend`).
+    linear : Linear or None
+        What slopes on features add to the draws: their mean over all sweeps, since it need not be kept draw by draw.
     """
 
     shape: tuple[int, int]
@@ -178,6 +181,7 @@ class Posterior:
     traces: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     probes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     effects: Effects | None = None
+    linear: Linear | None = None
 
     def __len__(self) -> int:
         return len(self.draws)
@@ -190,7 +194,8 @@ class Posterior:
     @property
     def nbytes(self) -> int:
         """Bytes that the draws take in memory."""
-        total, effects = 0, dict[int, int]()  # draws may share the arrays of effects
+        effects = dict[int, int]()  # draws may share their arrays
+        total = 0 if self.linear is None else self.linear.nbytes
         for draw in self.draws:
             for x in (draw.codes.row_effects, draw.codes.col_effects):
                 if x is not None:
@@ -274,7 +279,7 @@ class Posterior:
     def moments_of_draws(
         self, i: NDArray[np.int64], j: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and variance over the draws at these positions; -1 is an unknown row (column)."""
+        """Return mean and variance of draws and slopes at these positions; -1 is an unknown row (column)."""
         total, squares = np.zeros(len(i)), np.zeros(len(i))
         centre = self.draws[0].codes.offset
         for draw in self.draws:
@@ -284,7 +289,10 @@ class Posterior:
                 total[part] += x
                 squares[part] += x * x
         mean = total / len(self.draws)
-        return mean + centre, np.maximum(squares / len(self.draws) - mean * mean, 0.0)
+        variance = np.maximum(squares / len(self.draws) - mean * mean, 0.0)
+        if self.linear is not None:
+            mean, variance = mean + self.linear.products(i, j), variance + self.linear.variances(i, j)
+        return mean + centre, variance
 
     def row_noise(self, i: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the noise variance of each of these rows, relative to `noise` squared."""

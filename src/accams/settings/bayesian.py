@@ -91,6 +91,14 @@ class Priors(Settings):
         default="auto",
     )
 
+    implicit: int | str | None = setting(
+        Either(Words(None, "auto"), Integer(1)),
+        "What was rated, whatever the value: every user has coefficients on so many features of the items, the leading "
+        "singular vectors of who rated what. 'auto': twice as many as chance does not explain (perhaps none), at most "
+        "32; None with observed zeros or without missing cells.",
+        default="auto",
+    )
+
 
 @settings(frozen=True)
 class Schedule(Settings):

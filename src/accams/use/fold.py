@@ -1,6 +1,6 @@
 """Fold in new rows from a handful of observations, without fitting again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ from accams.use.scoring import Floats, Positions, Sums
 
 ROWS_AT_ONCE = 4096
 PASSES = 4  # over all stencils; more change next to nothing
+FEW_SUMS, TURNS = 8, 2  # sums with whose labels slopes are found, and how often both are
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Folded:
     profiles: Floats  # (row, ...): expected line of every template for each row, laid out by `Sums.places`
     constants: Floats  # (row, sum): offset of each sum plus the effect of the row
     labels: list[NDArray[Any]]  # (row, stencil) for each sum: most probable labels, or drawn by their probabilities
+    lines: Floats  # (row, feature): what each row has in the linear part; no columns where there is none
+    spreads: Floats  # (row,): variance of its slopes
 
     def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
         """Return mean and variance over the sums at these columns (-1: the average one) for one of the rows."""
@@ -30,7 +33,22 @@ class Folded:
             draws[d] = self.constants[row, d] + self.profiles[row][begins + codes.cols[columns]].sum(axis=1)
             if codes.col_effects is not None:
                 draws[d] += codes.col_effects[columns]
-        return draws.mean(axis=0), draws.var(axis=0)
+        mean, variance = draws.mean(axis=0), draws.var(axis=0)
+        if sums.linear is not None:
+            one = sums.linear.put(np.zeros(1, np.int64), 0, self.lines[[row]], self.spreads[[row]])
+            at = np.zeros(len(columns), np.int64)
+            mean, variance = mean + one.products(at, columns), variance + one.variances(at, columns)
+        return mean, variance
+
+    def rest(self, sums: Sums, begins: Positions, cols: Positions, values: Floats) -> Floats:
+        """Return what the mean of the stencils leaves of the observations by which the rows were folded in."""
+        rows, mean = np.repeat(np.arange(len(begins) - 1), np.diff(begins)), np.zeros(len(cols))
+        for d, codes in enumerate(sums.codes):
+            first = sums.places[d] + np.cumsum(codes.widths) - codes.widths
+            mean += self.constants[rows, d] + self.profiles[rows[:, None], first + codes.cols[cols]].sum(axis=1)
+            if codes.col_effects is not None:
+                mean += codes.col_effects[cols]
+        return np.asarray(values - mean / len(sums.codes))
 
     def in_units(self, sums: Sums) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         return sums.in_units(self.profiles), sums.in_units(self.constants - sums.codes[0].offset)
@@ -44,7 +62,34 @@ def fold(
 
     With a seed, labels are drawn by their probabilities; without, the most probable ones are taken. All other columns
     are zeros of weight `blank`. Without a variance of effects, that of the known rows is taken.
+
+    Labels and slopes depend on each other: slopes are found by turns with the labels of a few of the sums.
     """
+    n, linear = len(begins) - 1, sums.linear
+    if linear is None:
+        return _folded(sums, noise, begins, cols, values, seed, blank, effect_variance)
+    few = some_sums(sums, FEW_SUMS)
+    rest = values
+    for _ in range(TURNS):
+        part = _folded(few, noise, begins, cols, rest, None, blank, effect_variance)
+        lines, spreads = linear.fitted(begins, cols, part.rest(few, begins, cols, values), noise**2)
+        rows = np.repeat(np.arange(n), np.diff(begins))
+        rest = values - np.einsum("pf,pf->p", lines[rows], linear.cols[cols].astype(np.float64))
+    whole = _folded(sums, noise, begins, cols, rest, seed, blank, effect_variance)
+    return replace(whole, lines=lines, spreads=spreads)
+
+
+def some_sums(sums: Sums, most: int) -> Sums:
+    """Return at most so many of the sums, evenly spaced."""
+    keep = np.unique(np.linspace(0, len(sums.codes) - 1, min(most, len(sums.codes))).round().astype(int))
+    return Sums([sums.codes[p] for p in keep], [None] * len(keep))
+
+
+def _folded(
+    sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None,
+    blank: float, effect_variance: float | None,
+) -> Folded:  # fmt: skip
+    """Fold in rows without slopes, as `fold` does."""
     from accams.kernels.fold import fold_rows
 
     n = len(begins) - 1
@@ -69,7 +114,7 @@ def fold(
     else:
         THREADS.map(lambda d, _: run(d, 0, n), [(d, d + 1) for d in range(len(sums.codes))])
     offsets = np.array([codes.offset for codes in sums.codes])
-    return Folded(profiles, effects.T + offsets, labels)
+    return Folded(profiles, effects.T + offsets, labels, np.zeros((n, 0)), np.zeros(n))
 
 
 def fold_labels(
@@ -84,9 +129,12 @@ def fold_labels(
         key = None if seed is None else seed + (number << 64)
         part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank, effect_variance)
         labels = [x.astype(codes.rows.dtype) for x, codes in zip(part.labels, sums.codes, strict=True)]
-        parts.append(Folded(part.profiles[:, :0], part.constants, labels))
+        parts.append(replace(part, profiles=part.profiles[:, :0], labels=labels))
     together = [np.concatenate(x) for x in zip(*(part.labels for part in parts), strict=True)]
-    return Folded(np.zeros((len(begins) - 1, 0)), np.concatenate([part.constants for part in parts]), together)
+    constants, lines, spreads = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("constants", "lines", "spreads")
+    )
+    return Folded(np.zeros((len(begins) - 1, 0)), constants, together, lines, spreads)
 
 
 def _uniforms(seed: int | None, d: int, shape: tuple[int, ...]) -> Floats:

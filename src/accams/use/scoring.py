@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from accams.model.codes import THREADS, Codes
 from accams.model.interactions import Interactions
+from accams.model.linear import Linear
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -23,10 +24,11 @@ PROFILE_BYTES = 1 << 24  # of the profiles of a batch of rows
 
 @dataclass(frozen=True)
 class Sums:
-    """Stencil sums of equal weight: the draws of a posterior, or a single model."""
+    """Stencil sums of equal weight, the draws of a posterior or a single model, and what is added to each of them."""
 
     codes: Sequence[Codes]
     shares: Sequence[NDArray[np.uint8] | None]  # probabilities of rows' labels, in place of the labels if given
+    linear: Linear | None = None
 
     @cached_property
     def places(self) -> Positions:
@@ -37,6 +39,7 @@ class Sums:
     def unit(self) -> float:
         """Size of one step of the integer scores."""
         largest = max(map(self._largest, self.codes), default=0.0)
+        largest += 0.0 if self.linear is None else self.linear.bound()
         return largest / TOP if largest > 0 else 1.0
 
     @cached_property
@@ -89,6 +92,10 @@ class Sums:
             if codes.row_effects is not None:
                 constants[:, d] += codes.row_effects[rows]
         return profiles, self.in_units(constants)
+
+    def lines(self, rows: Positions) -> Floats | None:
+        """Return what these rows have in the linear part, if there is one."""
+        return None if self.linear is None else self.linear.rows[rows].astype(np.float64)
 
     def in_units(self, numbers: NDArray[np.floating]) -> Ints:
         """Return the nearest integer multiples of the unit, clipped: constants of new rows are not bounded."""
@@ -177,20 +184,22 @@ class Catalogue:
         """
         n = min(n, len(self.columns))
         best = np.empty((len(rows), n), np.int64)
-        batch = max(1, PROFILE_BYTES // (4 * int(self.sums.places[-1]) + 8))
+        added = 0 if self.sums.linear is None else len(self.columns)
+        batch = max(1, PROFILE_BYTES // (4 * (int(self.sums.places[-1]) + added) + 8))
         for lo in range(0, len(rows), batch):
             part = slice(lo, lo + batch)
             profiles, constants = self.sums.profiles(rows[part])
             starts = seen[0][lo : lo + len(profiles) + 1]
             variance = None if noise is None else noise[part]
-            best[part] = self.best_of(profiles, constants, n, (starts, seen[1]), variance, lower)
+            lines = self.sums.lines(rows[part])
+            best[part] = self.best_of(profiles, constants, n, (starts, seen[1]), variance, lower, lines)
         return best
 
     def best_of(
         self, profiles: Ints, constants: Ints, n: int, seen: tuple[Positions, Positions], noise: Floats | None,
-        lower: float,
+        lower: float, lines: Floats | None = None,
     ) -> Positions:  # fmt: skip
-        """Return the best columns like `best`, for rows given by their profiles."""
+        """Return the best columns like `best`, for rows given by their profiles and their lines in the linear part."""
         from accams.kernels.score import best_columns
 
         n = min(n, len(self.columns))
@@ -198,7 +207,11 @@ class Catalogue:
         if n < 1:
             return best
         noise = np.zeros(len(profiles)) if noise is None else noise
-        tables = profiles, constants, self.places, self.widths, self.owner, self.codes, self.base
+        added = np.zeros((len(profiles), 0), np.int32)
+        if self.sums.linear is not None and lines is not None:
+            units = self.sums.in_units(lines @ self.sums.linear.cols[self.columns].T.astype(np.float64))
+            added = np.clip(units, -int(TOP), int(TOP))
+        tables = profiles, constants, added, self.places, self.widths, self.owner, self.codes, self.base
         ranges = THREADS.split_evenly(len(profiles), self.codes.size + 1)
         THREADS.run(best_columns, ranges, *tables, self.sums.unit, noise, lower, *seen, best)
         return np.where(best >= 0, self.columns[best], -1)

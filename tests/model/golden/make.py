@@ -129,6 +129,9 @@ def of_format_2() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
         3, (4, 3), likelihood="auto", noise="calibrated", n_chains=2, n_sweeps=4, random_state=0
     )
     yield "ordinal-2", stars.fit(train), pairs, {}  # with a scale
+    rated = accams.Priors(implicit=2)
+    slopes = accams.BayesianACCAMS(3, (4, 3), noise=1.0, n_chains=2, n_sweeps=4, priors=rated, random_state=0)
+    yield "slopes-2", slopes.fit(train), pairs, {}  # on what was rated
     yield "updated-2", back.update(more, history=train), pairs, {"history": True}  # with what was taken in
 
 

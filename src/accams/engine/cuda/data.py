@@ -1,5 +1,6 @@
 """Observations of one fit in both orders on an NVIDIA GPU."""
 
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -49,6 +50,11 @@ class CudaData(Engine):
         layout = lay_out(plain.starts, plain.index, obs.shape[1 - axis], self.threads, tile=tile, cap=cap)
         arranged = None if weights is None else layout.arranged(weights, self.threads)
         return DeviceOrder(axis, layout, arranged, obs.is_complete, stream, most)
+
+    @cached_property
+    def host_orders(self) -> list[MemoryOrder]:
+        """Both orders in memory, for kernels of the CPU."""
+        return memory_orders(self.observations, self.grid, self.threads)
 
     def levels(self, values: NDArray[np.float64]) -> list[Array]:
         """Return the places of the data among these values, as passes take them; they are kept for all chains."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accams.engine import kmeans
 from accams.engine.base import State
-from accams.engine.cpu import MemoryOrder, memory_orders
+from accams.engine.cpu import MemoryOrder, drawn_slopes
 from accams.engine.cuda import kernels, steps
 from accams.engine.cuda.buffers import Planned, UpdateBuffer, VisitBuffer
 from accams.engine.cuda.data import CudaData
@@ -20,7 +20,7 @@ from accams.engine.cuda.labels import How, label_bytes, label_kernel, label_thre
 from accams.engine.cuda.residual import DeviceResidual, GraphCache
 from accams.engine.cuda.slots import Copies, Slots, Snapshots
 from accams.engine.passes import Random
-from accams.engine.rules import Blocked, BlockedVisit, Latent, Nearest, Template
+from accams.engine.rules import Blocked, BlockedVisit, Latent, Nearest, Slopes, Template
 from accams.engine.tables import SumPair, Table, Tables, Visited, own_first
 from accams.errors import InputError
 from accams.model.codes import Codes
@@ -205,6 +205,15 @@ class CudaState(State):
         self._run_planned()
         self._residual.shift_effects(axis, change)
 
+    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+        return drawn_slopes(self, axis, rule, *self._copied(axis))  # on the CPU: they are drawn every few sweeps only
+
+    def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        self._run_planned()
+        features = self.engine.features[1 - axis]
+        assert features is not None
+        self._residual.shift_slopes(axis, change, features)
+
     def draw_latent(self, rule: Latent) -> None:
         self._settle()
         self._residual.draw_latent(rule)
@@ -338,8 +347,7 @@ class CudaState(State):
     def _copied(self, axis: int) -> tuple[MemoryOrder, NDArray[np.int32]]:
         """Return one order of the observations and its residual, for kernels of the CPU."""
         self._settle()
-        orders = memory_orders(self.engine.observations, self.engine.grid, self.engine.threads)
-        return orders[axis], self._residual.copy(axis)
+        return self.engine.host_orders[axis], self._residual.copy(axis)
 
     def table_costs(self, axis: int, V: NDArray[np.float64]) -> NDArray[np.float64]:
         order, resid = self._copied(axis)

@@ -157,6 +157,16 @@ class DeviceOrder:
             place = self._places, self._tiles, self.layout.tile, index
             on.spread(kernel, size, *self._lanes, *where, *place, values, change)
 
+    def shift_slopes(
+        self, stream: Stream, resid: Array, staging: list[StagingBuffer], change: Array, features: Array, *, own: bool
+    ) -> None:  # fmt: skip
+        """Subtract what changes of the rows' own slopes, or of their partners', add to the residuals."""
+        kernel = steps.slopes_kernel(self.dense, own)
+        for on, chunk, index, values, _ in self._each(stream, resid, staging, write=("resid",)):
+            size, where = (chunk.last_slice - chunk.first_slice) * WARP, (chunk.first, *chunk[:2])
+            place = self._places, self._tiles, self.layout.tile, index
+            on.spread(kernel, size, *self._lanes, *where, *place, values, change, features)
+
     def draw_latent(
         self, stream: Stream, resid: Array, staging: list[StagingBuffer], latent: Array, levels: Array,
         row_weights: Array | None, draw: tuple[Any, ...],

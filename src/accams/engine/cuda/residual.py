@@ -141,6 +141,13 @@ class DeviceResidual:
             order.shift_effects(self.stream, self._resid[own], self._staging, uploaded, own=own == axis)
         self.fresh = [False, False]
 
+    def shift_slopes(self, axis: int, change: NDArray[np.int32], features: NDArray[np.int8]) -> None:
+        """Subtract what the change of each row's (column's) slopes adds to its cells, in both orders."""
+        self.pristine, uploaded = False, (self.stream.upload(change), self.stream.upload(features))
+        for own, order in enumerate(self.engine.orders):
+            order.shift_slopes(self.stream, self._resid[own], self._staging, *uploaded, own=own == axis)
+        self.fresh = [False, False]
+
     def draw_latent(self, rule: Latent) -> None:
         """Draw the latent values of all observations, in both orders."""
         if not self._latent:  # until now the data itself

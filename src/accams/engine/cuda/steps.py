@@ -141,6 +141,32 @@ def squares_kernel(weighted: bool) -> Any:
 
 
 @cache
+def slopes_kernel(dense: bool, own: bool) -> Any:
+    """Return a kernel that subtracts what changes of slopes add to residuals in slices [lo, hi).
+
+    The slopes are those of each row (then `features` are the partners'), or its partners' (then they are the row's).
+    """
+
+    @kernel
+    def shift_slopes(
+        slice_starts, owners, lengths, first, lo, hi, places, tiles, tile, index, resid, change, features
+    ):  # fmt: skip
+        for lane in range(lo * WARP + cuda.grid(1), hi * WARP, cuda.gridsize(1)):
+            place, base = slice_starts[lane // WARP] - first + lane % WARP, np.int64(tiles[lane // WARP]) * tile
+            row = np.int64(owners[lane])
+            for e in range(lengths[lane]):
+                partner = base + (places[lane] + e if dense else np.int64(index[place]))
+                i, j = (row, partner) if own else (partner, row)
+                total = np.int32(0)
+                for f in range(change.shape[1]):
+                    total += change[i, f] * np.int32(features[j, f])
+                resid[place] -= total
+                place += WARP
+
+    return shift_slopes
+
+
+@cache
 def effects_kernel(dense: bool, own: bool) -> Any:
     """Return a kernel that subtracts each row's own change (or its partners') from residuals in slices [lo, hi)."""
 

@@ -11,12 +11,12 @@ from accams.engine import kmeans
 from accams.engine.base import Engine, State
 from accams.engine.grid import Grid
 from accams.engine.memory import memory_estimate
-from accams.engine.passes import Bookkeeping, Random
+from accams.engine.passes import Bookkeeping, Features, Random
 from accams.engine.ray.cluster import Cluster, WorkerGroup, connect
 from accams.engine.ray.meter import Meter
 from accams.engine.ray.shards import MatrixInfo, cuts, loaders
 from accams.engine.ray.worker import Event
-from accams.engine.rules import Blocked, Effects, Latent, Nearest, Template
+from accams.engine.rules import Blocked, Effects, Latent, Nearest, Slopes, Template
 from accams.engine.tables import SumPair, Table, Tables, Visited, added
 from accams.errors import InputError
 from accams.model.stencils import Labels, label_type
@@ -37,9 +37,10 @@ class RayEngine(Engine):
     def __init__(
         self, observations: Observations, grid: Grid, threads: Threads, n_stencils: int = 1, *, n_chains: int = 1,
         k: tuple[int, int] = (1, 1), n_shards: int | None = None, n_cpus: int | None = None,
-        cluster: Cluster | None = None, ordinal: bool = False,
+        cluster: Cluster | None = None, ordinal: bool = False, features: Features = (None, None),
     ) -> None:  # fmt: skip
         super().__init__(observations, grid, threads)
+        self.features = features
         obs, self._groups, self._last_chain = observations, list[WorkerGroup](), -1
         self._cluster = cluster or connect()
         try:
@@ -50,7 +51,7 @@ class RayEngine(Engine):
                     f"n_shards={shards} is more than there are rows or columns: use {min(obs.shape)} at most"
                 )
             n_groups = max(1, min(n_chains, (n_cpus or sum(cores)) // shards))
-            matrix = MatrixInfo(obs.shape, grid, obs.weight_step, self.uniform)
+            matrix = MatrixInfo(obs.shape, grid, obs.weight_step, self.uniform, features)
             ranges = cuts(obs.row_starts, shards), cuts(obs.col_starts, shards)
             loads = [self._cluster.kept(load) for load in loaders(obs, ranges)]
             cpus = cores_each(cores, shards * n_groups, n_cpus)
@@ -101,13 +102,14 @@ class Moment(NamedTuple):
     row_labels: list[Labels]
     col_labels: list[Labels]
     effects: list[NDArray[np.int32] | None]
+    slopes: list[NDArray[np.int32] | None]
     row_weights: NDArray[np.int32] | None
 
     def stencils(self) -> list[tuple[Template, Labels, Labels]]:
         return list(zip(self.templates, self.row_labels, self.col_labels, strict=True))
 
 
-BEGINNING = Moment([], [], [], [None, None], None)
+BEGINNING = Moment([], [], [], [None, None], [None, None], None)
 
 
 class RayState(Bookkeeping, State):
@@ -148,6 +150,9 @@ class RayState(Bookkeeping, State):
     def shift_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         self._events.append(("add_effects", axis, self._shared(change)))
 
+    def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        self._events.append(("add_slopes", axis, self._shared(change)))
+
     def draw_latent(self, rule: Latent) -> None:
         assert self.current is None  # latent values depend on all stencils
         self._drawn = self._now(), rule
@@ -178,14 +183,18 @@ class RayState(Bookkeeping, State):
         return events
 
     def _now(self) -> Moment:
-        return Moment([*self.templates], [*self.row_labels], [*self.col_labels], [*self.effects], self.row_weights)
+        stencils = [*self.templates], [*self.row_labels], [*self.col_labels]
+        return Moment(*stencils, [*self.effects], [*self.slopes], self.row_weights)
 
     def _between(self, one: Moment, other: Moment) -> list[Event]:
         """Return the events that bring a worker from one moment to a later one."""
         share, events = self._shared, list[Event]()
-        for axis, (old, new) in enumerate(zip(one.effects, other.effects, strict=True)):
-            if new is not None and new is not old:
-                events.append(("add_effects", axis, share(new if old is None else new - old)))
+        for name, before, after in (
+            ("add_effects", one.effects, other.effects), ("add_slopes", one.slopes, other.slopes)
+        ):  # fmt: skip
+            for axis, (old, new) in enumerate(zip(before, after, strict=True)):
+                if new is not None and new is not old:
+                    events.append((name, axis, share(new if old is None else new - old)))
         if other.row_weights is not None and other.row_weights is not one.row_weights:
             events.append(("set_row_ticks", share(other.row_weights)))
         known = one.stencils()
@@ -259,6 +268,9 @@ class RayState(Bookkeeping, State):
 
     def _squares(self) -> NDArray[np.float64]:
         return np.concatenate(self._ask("squares"))
+
+    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+        return np.concatenate(self._ask("slopes", axis, rule))
 
     def effect_changes(self, axis: int, rule: Effects) -> NDArray[np.int32]:
         return np.concatenate(self._ask("effects", axis, rule))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from accams.data import build, store
 from accams.data.observations import Observations
 from accams.engine.grid import Grid
+from accams.engine.passes import Features
 from accams.errors import InputError
 from accams.threads import Range
 
@@ -38,6 +39,7 @@ class MatrixInfo:
     grid: Grid
     weight_step: float  # of the weights of the observations
     uniform: bool
+    features: Features = (None, None)
 
 
 Load = Callable[[], AxisShard]

@@ -12,7 +12,7 @@ from accams.engine import kmeans
 from accams.engine.cpu import MemoryOrder, SparsePasses
 from accams.engine.passes import Data
 from accams.engine.ray.shards import AxisShard, Load, MatrixInfo
-from accams.engine.rules import Blocked, Effects, Latent, Nearest
+from accams.engine.rules import Blocked, Effects, Latent, Nearest, Slopes
 from accams.engine.tables import SumPair, Tables
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
@@ -31,6 +31,9 @@ class ShardData(Data):
         weights = None if shard.weights is None else matrix.grid.in_weight_steps(shard.weights, matrix.weight_step)
         self.order = MemoryOrder(shard.starts, shard.partners, weights, threads.split(shard.starts) or [(0, 0)])
         self._levels: NDArray[np.uint8] | None = None
+        own = matrix.features[shard.axis]
+        part = None if own is None else own[shard.first : shard.last]
+        self.features = (part, matrix.features[1]) if shard.axis == 0 else (matrix.features[0], part)
 
     def levels(self, values: NDArray[np.float64]) -> NDArray[np.uint8]:
         """Return the places of the data among these values; they are kept."""
@@ -40,7 +43,7 @@ class ShardData(Data):
 
 
 class ShardState(SparsePasses):
-    """Residual of rows (or columns) first .. last; labels, row weights and effects come for the whole matrix."""
+    """Residual of rows (or columns) first .. last; what changes it comes for the whole matrix."""
 
     engine: ShardData
 
@@ -63,6 +66,9 @@ class ShardState(SparsePasses):
 
     def add_effects(self, axis: int, change: NDArray[np.int32]) -> None:
         super().add_effects(axis, self.own(axis, change))
+
+    def add_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
+        super().add_slopes(axis, self.own(axis, change))
 
     def draw_latent(self, rule: Latent) -> None:
         """Draw the latent values of this shard."""
@@ -157,6 +163,9 @@ class Worker:
 
     def effects(self, chain: int, axis: int, rule: Effects) -> NDArray[np.int32]:
         return self._chains[chain][axis].effect_changes(axis, rule)
+
+    def slopes(self, chain: int, axis: int, rule: Slopes) -> NDArray[np.int32]:
+        return self._chains[chain][axis].slope_changes(axis, rule)
 
     def _local(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions that are in this shard, relative to its first."""

@@ -1,0 +1,137 @@
+"""Slopes: a regression of every row's residuals on features of the columns. A "row" is a row or a column.
+
+Features are integers of 8 bits and slopes integers in ticks per unit of a feature, so that what they add to a cell,
+the sum of their products, is an integer too: adding and taking off is exact, and so are all sums.
+"""
+
+from math import sqrt
+
+import numpy as np
+
+from accams.kernels.jit import contracted, inlined, kernel
+from accams.kernels.sample import normal
+from accams.kernels.sparse import weight_at
+
+
+@inlined
+def _solve(gram, sums, scale, old, prior, limit, key0, key1, number, y, line, change):
+    """Draw the slopes of one row and write their differences from the old ones into `change`.
+
+    The precision matrix of the slopes is A = scale gram + diag(prior), their mean solves A mean = scale (sums + gram
+    old). With A = U' U, mean + U^-1 of standard normal numbers has the covariance A^-1. `gram` becomes U.
+    """
+    d = sums.size
+    for f in range(d):
+        y[f] = sums[f]
+        for g in range(d):
+            y[f] += gram[f, g] * old[g]
+            gram[f, g] *= scale
+        y[f] *= scale
+        gram[f, f] += prior[f]
+    for f in range(d):  # row by row: the inner loops are over contiguous memory
+        inverse = 1.0 / sqrt(gram[f, f])
+        for g in range(f, d):
+            line[g] = gram[f, g] * inverse
+            gram[f, g] = line[g]
+        y[f] *= inverse  # U' y = right side, on the way
+        for g in range(f + 1, d):
+            u, row = line[g], gram[g]
+            y[g] -= u * y[f]
+            for h in range(g, d):
+                row[h] -= u * line[h]
+    for f in range(d):
+        y[f] += normal(key0, key1, number * d + f)
+    for f in range(d - 1, -1, -1):  # U new = y
+        total = y[f]
+        for g in range(f + 1, d):
+            total -= gram[f, g] * y[g]
+        y[f] = total / gram[f, f]
+        change[f] = np.int32(min(max(np.rint(y[f]), -limit), limit)) - old[f]
+
+
+@inlined
+def _add(weight, resid, features, line, gram, sums):
+    """Add one observation to the sums w x x' and w r x of a row."""
+    d = sums.size
+    for f in range(d):
+        line[f] = features[f]
+    wr = weight * np.float64(resid)
+    for f in range(d):
+        wx, row = weight * line[f], gram[f]
+        sums[f] += wr * line[f]
+        for g in range(d):
+            row[g] += wx * line[g]
+
+
+@contracted
+def draw(
+    lo, hi, starts, index, resid, weights, own, partners, X, old, precision, prior, limit, key0, key1, first, change
+):  # fmt: skip
+    """Draw slopes of the rows [lo, hi) on the features `X` of their partners; see `_solve`.
+
+    `weights`, `own` and `partners` are None or the weights of observations, rows and partners; `precision` is that of
+    an observation of weight one unit. Random numbers are keyed by the row's number in the whole matrix, where row 0 is
+    row `first`. Sums are doubles, which have vector instructions: their terms are integers, and exact below 2^53.
+    """
+    d = X.shape[1]
+    gram, sums, y, line = np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+    for i in range(lo, hi):
+        gram[:] = 0.0
+        sums[:] = 0.0
+        for p in range(starts[i], starts[i + 1]):
+            j = index[p]
+            _add(np.float64(weight_at(p, j, weights, partners)), resid[p], X[j], line, gram, sums)
+        scale = precision if own is None else precision * own[i]
+        _solve(gram, sums, scale, old[i], prior, limit, key0, key1, first + i, y, line, change[i])
+
+
+@contracted
+def draw_dense(
+    lo, hi, resid, weights, own, partners, X, old, precision, prior, limit, key0, key1, change
+):  # fmt: skip
+    """Draw the same for a matrix with every cell stored, resid[partner, row] (`accams.kernels.dense`)."""
+    d = X.shape[1]
+    gram, sums, y, line = np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+    for i in range(lo, hi):
+        gram[:] = 0.0
+        sums[:] = 0.0
+        for o in range(resid.shape[0]):
+            w = 1.0 if partners is None else np.float64(partners[o])
+            if weights is not None:
+                w *= np.float64(weights[o, i])
+            if w != 0.0:  # else missing
+                _add(w, resid[o, i], X[o], line, gram, sums)
+        scale = precision if own is None else precision * own[i]
+        _solve(gram, sums, scale, old[i], prior, limit, key0, key1, i, y, line, change[i])
+
+
+@inlined
+def _product(slopes, features):
+    """Return what slopes add to a cell with these features."""
+    total = np.int32(0)
+    for f in range(slopes.size):
+        total += slopes[f] * np.int32(features[f])
+    return total
+
+
+@kernel
+def shift_own(lo, hi, starts, index, resid, change, X):
+    """Subtract what changed slopes of the rows [lo, hi) add to their cells; `X` are the features of the partners."""
+    for i in range(lo, hi):
+        for p in range(starts[i], starts[i + 1]):
+            resid[p] -= _product(change[i], X[index[p]])
+
+
+@kernel
+def shift_partner(lo, hi, starts, index, resid, change, X):
+    """Subtract what changed slopes of the partners add to the cells of the rows [lo, hi), whose features are `X`."""
+    for i in range(lo, hi):
+        for p in range(starts[i], starts[i + 1]):
+            resid[p] -= _product(change[index[p]], X[i])
+
+
+@kernel
+def add_products(lo, hi, own, other, slopes, X, out):
+    """Add to out[p] what the slopes of row own[p] add to its cell with the partner other[p]."""
+    for p in range(lo, hi):
+        out[p] += _product(slopes[own[p]], X[other[p]])

@@ -1,0 +1,157 @@
+"""The linear part of a model: what rows and columns have on features of each other, beside the stencils."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.model.container import Tensors
+from accams.model.limits import check_numbers
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Positions = NDArray[np.int64]
+BATCH = 1 << 16  # cells at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """The term rows[i] @ cols[j] of cell (i, j): slopes on features.
+
+    The first `n_slopes` columns of `rows` are slopes of the rows, on features of the columns in the same columns of
+    `cols`; behind them `rows` has features, and `cols` the slopes of the columns on them. Both arrays have a last line
+    of zeros, for position -1 (as `Codes`).
+
+    Attributes
+    ----------
+    rows, cols : arrays (m + 1, d), (n + 1, d)
+    n_slopes : int
+    spreads : (array (m + 1,), array (n + 1,))
+        Posterior variance of a slope of each row and of each column, the average over its slopes; where nothing is
+        known of them, that of the prior.
+    priors : (array (d,), array (d,))
+        Variances of the entries of a new row and of a new column.
+
+    Examples
+    --------
+    >>> rows, cols = np.array([[1.0], [-1.0], [0.0]], np.float32), np.array([[0.5], [0.25], [0.0]], np.float32)
+    >>> none = np.zeros(3, np.float32)
+    >>> part = Linear(rows, cols, 1, (none, none), (np.ones(1), np.ones(1)))
+    >>> part.products(np.array([0, 1, -1]), np.array([0, 1, 1])).tolist()
+    [0.5, -0.25, 0.0]
+    """
+
+    rows: Singles
+    cols: Singles
+    n_slopes: int
+    spreads: tuple[Singles, Singles]
+    priors: tuple[Floats, Floats]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(x.nbytes for x in (self.rows, self.cols, *self.spreads, *self.priors))
+
+    def products(self, i: Positions, j: Positions) -> Floats:
+        """Return the term at these cells."""
+        out = np.empty(len(i))
+        for lo in range(0, len(i), BATCH):
+            part = slice(lo, lo + BATCH)
+            out[part] = np.einsum("pf,pf->p", self.rows[i[part]], self.cols[j[part]], dtype=np.float64)
+        return out
+
+    def variances(self, i: Positions, j: Positions) -> Floats:
+        """Return the posterior variance of the term at these cells."""
+        rows, cols = self.spreads
+        return np.asarray(rows[i].astype(np.float64) * self._lengths[1][j] + cols[j] * self._lengths[0][i])
+
+    def bound(self) -> float:
+        """Return what no term exceeds."""
+        largest = (np.abs(x).max(axis=0, initial=0.0).astype(np.float64) for x in (self.rows, self.cols))
+        return float(np.dot(*largest))
+
+    def scaled(self, factor: float) -> Self:
+        """Return the part with all slopes, and so all terms, multiplied by a factor."""
+        rows, cols, one = self.rows.copy(), self.cols.copy(), np.float32(factor)
+        rows[:, : self.n_slopes] *= one
+        cols[:, self.n_slopes :] *= one
+        priors = self.priors[0].copy(), self.priors[1].copy()
+        priors[0][: self.n_slopes] *= factor**2
+        priors[1][self.n_slopes :] *= factor**2
+        spreads = self.spreads[0] * one**2, self.spreads[1] * one**2
+        return replace(self, rows=rows, cols=cols, spreads=spreads, priors=priors)
+
+    def transposed(self) -> Self:
+        """Return the part of the transposed matrix."""
+        d, n = self.rows.shape[1], self.n_slopes
+        order = np.r_[n:d, 0:n]
+        priors = self.priors[1][order], self.priors[0][order]
+        return type(self)(self.cols[:, order], self.rows[:, order], d - n, self.spreads[::-1], priors)
+
+    def put(self, rows: Positions, size: int, lines: Floats, spread: Floats) -> Self:
+        """Return the part for `size` rows, with these entries and variances for `rows`."""
+        old, new = min(len(self.rows) - 1, size), np.zeros((size + 1, self.rows.shape[1]), np.float32)
+        spreads = np.full(size + 1, self.spreads[0][-1])
+        new[:old], spreads[:old] = self.rows[:old], self.spreads[0][:old]
+        new[rows], spreads[rows] = lines, spread
+        return replace(self, rows=new, spreads=(spreads, self.spreads[1]))
+
+    def without(self, row: int) -> Self:
+        """Return the part without one row."""
+        spreads = np.delete(self.spreads[0], row), self.spreads[1]
+        return replace(self, rows=np.delete(self.rows, row, axis=0), spreads=spreads)
+
+    def fitted(self, begins: Positions, cols: Positions, rest: Floats, noise: float) -> tuple[Floats, Floats]:
+        """Return entries of new rows, and the mean variance of their slopes, by ridge regression.
+
+        Row u has the observations begins[u] .. begins[u + 1], at columns `cols`, of which stencils leave `rest`;
+        `noise` is the variance of an observation.
+        """
+        n, d = len(begins) - 1, self.rows.shape[1]
+        lines, spread = np.zeros((n, d)), np.full(n, float(self.spreads[0][-1]))
+        known = self.priors[0] > 0.0
+        prior = np.diag(1.0 / self.priors[0][known])
+        slopes = np.count_nonzero(known[: self.n_slopes])
+        for u in np.flatnonzero(np.diff(begins)) if known.any() else ():
+            part = slice(begins[u], begins[u + 1])
+            X = self.cols[cols[part]][:, known].astype(np.float64)
+            covariance = np.linalg.inv(X.T @ X / noise + prior)
+            lines[u, known] = covariance @ (X.T @ rest[part]) / noise
+            if slopes:
+                spread[u] = np.diag(covariance)[:slopes].mean()
+        return lines, spread
+
+    @property
+    def _lengths(self) -> tuple[Floats, Floats]:
+        """Squared lengths of the features of rows and of columns."""
+        rows, cols = self.rows[:, self.n_slopes :], self.cols[:, : self.n_slopes]
+        return np.square(rows.astype(np.float64)).sum(axis=1), np.square(cols.astype(np.float64)).sum(axis=1)
+
+
+def pack(part: Linear) -> tuple[dict[str, Any], Tensors]:
+    """Return header fields and tensors of a file."""
+    tensors: Tensors = {"rows": part.rows[:-1], "cols": part.cols[:-1]}
+    for side, spreads, priors in zip(("row", "col"), part.spreads, part.priors, strict=True):
+        tensors |= {f"{side}_spreads": spreads, f"{side}_priors": priors}
+    return {"slopes": part.n_slopes}, tensors
+
+
+def unpack(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Linear:
+    """Undo `pack`; raise ValueError for arrays that do not go together."""
+    lines, spreads, priors = list[Singles](), list[Singles](), list[Floats]()
+    for side, size in zip(("row", "col"), shape, strict=True):
+        known, spread, prior = tensors[f"{side}s"], tensors[f"{side}_spreads"], tensors[f"{side}_priors"]
+        right = known.dtype == spread.dtype == np.float32 and prior.dtype == np.float64 and known.ndim == 2
+        if not right or known.shape != (size, len(prior)) or spread.shape != (size + 1,) or prior.ndim != 1:
+            raise ValueError("its slopes have a wrong type or length")
+        for x in (known, spread, prior):
+            check_numbers(x)
+        if (spread < 0).any() or (prior < 0).any():
+            raise ValueError("the variances of its slopes cannot be")
+        lines.append(np.append(known, np.zeros((1, len(prior)), np.float32), axis=0))
+        spreads.append(spread)
+        priors.append(prior)
+    if lines[0].shape[1] != lines[1].shape[1] or not 0 <= fields["slopes"] <= lines[0].shape[1]:
+        raise ValueError("its slopes and features do not go together")
+    return Linear(lines[0], lines[1], fields["slopes"], (spreads[0], spreads[1]), (priors[0], priors[1]))

@@ -1,0 +1,85 @@
+"""Kernels of slopes on features against plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import twins
+from scipy.linalg import solve_triangular
+
+from accams.kernels import slopes
+from accams.kernels.sample import normal
+
+KEY = (3, 5)
+LIMIT = 1 << 20
+
+
+def features_of(n: int, d: int, seed: int = 2) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-127, 128, (n, d)).astype(np.int8)
+
+
+def drawn(case: twins.Case, resid, own, partners, X, old, precision, prior, first):
+    """Return new slopes: mean and Cholesky factor of the regression, and the kernel's own normal numbers."""
+    out = np.empty_like(old)
+    omega = case.W * 4.0 if case.observations.stored_weights is not None else case.W
+    omega = omega * (1 if partners is None else partners)
+    for i in range(len(old)):
+        A = (X.T * omega[i]) @ X.astype(float)
+        scale = precision * (1.0 if own is None else own[i])
+        right = scale * (X.T @ (omega[i] * resid[i]) + A @ old[i])
+        U = np.linalg.cholesky(scale * A + np.diag(prior)).T
+        z = [normal(*KEY, (first + i) * X.shape[1] + f) for f in range(X.shape[1])]
+        out[i] = np.rint(np.linalg.solve(U.T @ U, right) + solve_triangular(U, z)).clip(-LIMIT, LIMIT)
+    return out
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["missing", "missing weighted"])
+def test_draws(kind: str, weighted: bool) -> None:
+    case = twins.case(kind, (23, 17))
+    obs, random = case.observations, np.random.default_rng(1)
+    resid = (random.integers(-(1 << 20), 1 << 20, case.X.shape) * (case.W > 0)).astype(np.int32)
+    X, old = features_of(17, 5), random.integers(-4000, 4000, (23, 5)).astype(np.int32)
+    own = random.integers(1, 2000, 23).astype(np.int32) if weighted else None
+    partners = random.integers(1, 2000, 17).astype(np.int32) if weighted else None
+    ticks = None if obs.stored_weights is None else (case.W[case.W > 0] * 4).astype(np.int32)
+    precision, prior = 1e-10, np.linspace(1e-7, 1e-5, 5)
+    expected = drawn(case, resid, own, partners, X, old, precision, prior, 7)
+    by_row, change = resid[case.W > 0], np.zeros((23, 5), np.int32)
+    head = obs.row_starts, obs.cols, by_row, ticks, own, partners, X, old, precision, prior, LIMIT, *KEY
+    for lo, hi in ((0, 11), (11, 23)):
+        slopes.draw(lo, hi, *head, 7, change)
+    assert np.abs(old + change - expected).max() <= 1  # of rounding
+    assert np.abs(change).max() > 100
+    dense = np.zeros_like(change)
+    weights = (case.W.T * 4).astype(np.int32) if ticks is not None else (case.W.T > 0).astype(np.uint8)
+    tail = own, partners, X, old, precision, prior, LIMIT, *KEY
+    slopes.draw_dense(0, 23, np.ascontiguousarray(resid.T), np.ascontiguousarray(weights), *tail, dense)
+    slopes.draw(0, 23, *head, 0, change)
+    np.testing.assert_array_equal(dense, change)
+
+
+def test_slopes_stay_within_their_limit() -> None:
+    case = twins.case("missing", (9, 8))
+    obs, change = case.observations, np.zeros((9, 2), np.int32)
+    none, X = np.zeros((9, 2), np.int32), features_of(8, 2)
+    resid = np.full(obs.nnz, 1 << 30, np.int32)
+    draw = 1e-3, np.full(2, 1e-9), 100, *KEY, 0
+    slopes.draw(0, 9, obs.row_starts, obs.cols, resid, None, None, None, X, none, *draw, change)
+    assert np.abs(change).max() == 100
+
+
+def test_what_slopes_add() -> None:
+    case = twins.case("missing", (23, 17))
+    obs, random = case.observations, np.random.default_rng(1)
+    X, change = features_of(17, 3), random.integers(-1000, 1000, (23, 3)).astype(np.int32)
+    added = change.astype(np.int64) @ X.T
+    seen = case.W > 0
+    by_row, by_col = np.zeros((2, obs.nnz), np.int32)
+    slopes.shift_own(0, 23, obs.row_starts, obs.cols, by_row, change, X)
+    slopes.shift_partner(0, 17, obs.col_starts, obs.rows, by_col, change, X)
+    np.testing.assert_array_equal(by_row, -added[seen])
+    np.testing.assert_array_equal(by_col, -added.T[seen.T])
+    rows, cols, out = np.array([3, 3, 22]), np.array([0, 16, 5]), np.ones(3, np.int64)
+    slopes.add_products(0, 3, rows, cols, change, X, out)
+    np.testing.assert_array_equal(out, 1 + added[rows, cols])
