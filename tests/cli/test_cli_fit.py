@@ -298,6 +298,7 @@ def test_the_tables_above_know_every_option() -> None:
         "--config",
     }
     others |= {"--row", "--col", "--value", "--weight", "--duplicates", "--zeros", "--zero-weight", "--address"}
+    others |= {"--user-features", "--item-features"}
     assert known | others | {"--schedule"} == {each.opts[0] for each in FIT.params if each.name != "data"} | {"--help"}
 
 

@@ -49,8 +49,8 @@ def test_what_is_written_again_is_resumed(whole, tmp_path):
 
 INDICES = ["chain0.rows", "chain1.cols", "chain0.shapes", "probes.cells", "held_out"]
 FLOATS = ["chain0.tau2", "chain1.effect_tau2", "probes.sums", "probes.squares", "held_out"]
-FLOATS += ["chain0.slope_tau2", "slopes0.sums", "slopes0.squares", "slopes0.tau2"]
-INTEGERS = ["chain0.templates", "chain1.weights", "chain0.row_effects", "chain1.col_effects", "chain1.slopes"]
+FLOATS += ["chain0.row_slope_tau2", "row_slopes0.sums", "row_slopes0.squares", "row_slopes0.tau2"]
+INTEGERS = ["chain0.templates", "chain1.weights", "chain0.row_effects", "chain1.col_effects", "chain1.row_slopes"]
 OTHERS = [
     "history",
     "chain0.visits",

@@ -23,6 +23,7 @@ FILES = {
     "spread": "compressed-2",
     "scale": "ordinal-2",
     "linear": "slopes-2",
+    **dict.fromkeys(["user_features", "item_features"], "features-2"),
     "item_map": "lists-2",
     "updates": "updated-2",
 }
@@ -92,6 +93,10 @@ def test_newer_versions_of_parts(copied, part, version):
     if part in ABSENT:
         assert getattr(expected, ABSENT[part]) is not None
         assert getattr(loaded, ABSENT[part]) is None
+    elif part.endswith("_features"):
+        axis = int(part == "item_features")
+        assert expected.knowledge[axis] is not None
+        assert loaded.knowledge[axis] is None
     elif part == "history":
         assert len(expected.fit_history) > 0 == len(loaded.fit_history)
     else:

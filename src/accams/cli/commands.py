@@ -268,6 +268,8 @@ def update(
     min_ratings: Annotated[int, option("--min-ratings", "Ratings that a new item needs to be placed.", "N")] = 3,
     seed: Annotated[int, option("--seed", "Seed by which labels are drawn.", "N")] = 0,
     skip_damaged: Annotated[bool, option("--skip-damaged", "Leave out damaged lines of a log.")] = False,
+    user_features: o.UserFeatures = None,
+    item_features: o.ItemFeatures = None,
     row: o.Row = None,
     col: o.Col = None,
     value: o.Value = None,
@@ -279,7 +281,8 @@ def update(
     Users are placed by all their ratings, old and new; without --history, predictions stand in for the old ones. New
     items become part of the model as soon as they have a few ratings. Where somebody rates again, the latest rating
     counts (of a table, the last line). The same FEEDBACK can be passed again, with more in it: what the model has taken
-    in changes nothing more.
+    in changes nothing more. With features of users or items, for a model that was fitted with some, those without
+    ratings are placed, too.
     """
 
 

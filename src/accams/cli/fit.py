@@ -15,13 +15,19 @@ from accams.errors import InputError
 from accams.settings.fields import require
 from accams.settings.kinds import FLAG, Kind, Number, Text, Words
 
-HIDDEN = {"list_bytes", "weight", "duplicates", "zeros", "zero_weight", "paper", "address", "schedule"}
+HIDDEN = {
+    "list_bytes", "user_features", "item_features", "weight", "duplicates", "zeros", "zero_weight", "paper", "address",
+    "schedule",
+}  # fmt: skip
 READING = ("row", "col", "value", "weight", "duplicates", "zeros", "zero_weight")
+FEATURES = ("user_features", "item_features")
 RECORDS = ("priors", "schedule")
 PATH, TEXT, SIZE = Text("a path"), Text("the name of a column"), Text("a size, such as 100k")
 OTHERS: dict[str, Kind] = {
     "output": PATH,
     "history": PATH,
+    "user_features": PATH,
+    "item_features": PATH,
     "purpose": Words(*map(str, o.Purpose)),
     "model": Words("bayes", "accams"),
     "list_bytes": SIZE,
@@ -59,6 +65,8 @@ def main_options(
     row: o.Row = None,
     col: o.Col = None,
     value: o.Value = None,
+    user_features: o.UserFeatures = None,
+    item_features: o.ItemFeatures = None,
     weight: o.Weight = None,
     duplicates: o.Duplicates = "auto",
     zeros: o.Zeros = "missing",
@@ -121,7 +129,10 @@ def run_fit(ctx: typer.Context, chosen: dict[str, Any]) -> None:
     reading = {name: job[name] for name in READING}
     paths = Path(job["data"]), Path(job["output"]), None if job["history"] is None else Path(job["history"])
     go_on = command_to_go_on(given, estimator.get_params().get("checkpoint"))
-    task = Job(*paths, reading, float(job["test"]), bool(job["quiet"]), resume, go_on, purpose)
+    features = {name: None if given.get(name) is None else Path(given[name]) for name in FEATURES}
+    if kind == "accams" and any(features.values()):
+        raise InputError("--user-features and --item-features need --model bayes: ACCAMS knows none")
+    task = Job(*paths, reading, float(job["test"]), bool(job["quiet"]), resume, go_on, purpose, features)
     fit_file(task, estimator, ItemACCAMS().set_params(**for_lists, **({"verbose": False} if task.quiet else {})))
 
 
@@ -145,7 +156,7 @@ def _backfit(typed: dict[str, Any]) -> None:
 def command_to_go_on(given: dict[str, Any], checkpoint: Any) -> str:
     """Return the command line that goes on from the checkpoint: all that the checkpoint itself does not say."""
     words = ["accams", "fit", str(given["data"]), "--resume", str(checkpoint or "")]
-    for name in (*READING, "test", "output", "history", "address", "purpose", "list_bytes"):
+    for name in (*READING, *FEATURES, "test", "output", "history", "address", "purpose", "list_bytes"):
         if name in given:
             words += ["--for" if name == "purpose" else f"--{name.replace('_', '-')}", str(given[name])]
     return shlex.join(words)

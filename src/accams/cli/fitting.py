@@ -3,9 +3,9 @@
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,6 +15,7 @@ from rich.console import Console
 from accams.cli.messages import show_warning
 from accams.cli.options import check_outputs
 from accams.cli.tasks import fit_report
+from accams.data.features import FeatureTable
 from accams.data.inputs import read_choices
 from accams.data.observations import Observations
 from accams.data.splits import random_split, some_positions
@@ -51,6 +52,7 @@ class Job:
     resume: Path | None  # checkpoint to go on from
     go_on: str  # command that would go on from a checkpoint of this fit
     purpose: str = "auto"  # ratings, lists or both
+    features: Mapping[str, Path | None] = field(default_factory=dict)  # tables, by the arguments of `fit`
 
 
 def new_estimator(kind: str, paper: bool, parameters: dict[str, Any]) -> Estimator:
@@ -178,7 +180,7 @@ def _fitted(job: Job, purpose: str, estimator: Estimator, lists: ItemACCAMS, tra
         lists.fit(training)
     if purpose == "lists":
         return lists.model_
-    _fit(estimator, training, job.resume)
+    _fit(estimator, training, job)
     return estimator.model_ if purpose == "ratings" else estimator.model_.with_lists(lists)
 
 
@@ -203,12 +205,19 @@ def _list_evaluation(model: Model, held_out: Observations | None) -> ListEvaluat
         return None
 
 
-def _fit(estimator: Estimator, training: Observations, resume: Path | None) -> None:
-    if resume is None or isinstance(estimator, ACCAMS):
+def _fit(estimator: Estimator, training: Observations, job: Job) -> None:
+    resume, features = job.resume, dict[str, Any]()
+    for axis, (name, path) in enumerate(job.features.items()):
+        if path is not None:
+            features[name] = FeatureTable.read(path, axis, (training.row_index, training.col_index)[axis])
+    if isinstance(estimator, ACCAMS):
         estimator.fit(training)
         return
+    if resume is None:
+        estimator.fit(training, **features)
+        return
     try:
-        estimator.fit(training, resume=resume)
+        estimator.fit(training, resume=resume, **features)
     except InputError as error:
         if checkpoint.read_header(resume)["about"]["data"] == checkpoint.fingerprint(training):
             raise

@@ -124,6 +124,14 @@ Address = Annotated[
 
 # -- fit: the data -----------------------------------------------------------------------------------------------
 
+UserFeatures = Annotated[
+    Path | None,
+    option("--user-features", "Table of users: ids, and columns of numbers or text (bayes).", "PATH", panel=DATA),
+]
+ItemFeatures = Annotated[
+    Path | None,
+    option("--item-features", "Table of items, such as movies.csv with genres (bayes).", "PATH", panel=DATA),
+]
 Weight = Annotated[str | None, option("--weight", "Column with weights of the observations.", "NAME", panel=DATA)]
 Duplicates = Annotated[
     str,

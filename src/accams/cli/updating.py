@@ -11,6 +11,7 @@ from accams.cli.options import check_outputs
 from accams.data import store
 from accams.data.deltas import latest
 from accams.data.events import is_log, read_events
+from accams.data.features import FeatureTable
 from accams.data.inputs import Choices, read_choices
 from accams.data.observations import Observations
 from accams.errors import InputError
@@ -27,19 +28,18 @@ out = Console()
 
 def update_file(
     path: Path, feedback: Path, output: Path, history: Path | None, min_ratings: int, seed: int, skip_damaged: bool,
-    row: str | None, col: str | None, value: str | None,
+    user_features: Path | None, item_features: Path | None, row: str | None, col: str | None, value: str | None,
 ) -> None:  # fmt: skip
     """Write a model that has taken in what is new."""
     _check_paths(feedback, history, output)
+    how, features = {"row": row, "col": col, "value": value}, (user_features, item_features)
     with locked_file(output):  # a service that forgets somebody waits, and so does this
-        _update(
-            path, feedback, output, history, min_ratings, seed, skip_damaged, {"row": row, "col": col, "value": value}
-        )
+        _update(path, feedback, output, history, min_ratings, seed, skip_damaged, how, features)
 
 
 def _update(
     path: Path, feedback: Path, output: Path, history: Path | None, min_ratings: int, seed: int, skip_damaged: bool,
-    how: dict[str, str | None],
+    how: dict[str, str | None], features: tuple[Path | None, Path | None],
 ) -> None:  # fmt: skip
     with Console(stderr=True).status("reading"):
         model = load(path)
@@ -50,7 +50,12 @@ def _update(
         earlier = _read(history, how, skip_damaged)
     with Console(stderr=True).status("placing users and items"):
         drift = model.drift(news)
-        new = model.update(news, history=earlier, min_ratings=min_ratings, random_state=seed)
+        tables = (
+            None if path is None else FeatureTable.read(path, axis, model.indices[axis])
+            for axis, path in enumerate(features)
+        )
+        known: dict[str, Any] = dict(zip(("user_features", "item_features"), tables, strict=True))
+        new = model.update(news, history=earlier, min_ratings=min_ratings, random_state=seed, **known)
     new.save(output, history=new.interactions is not None)
     out.print(_report(model, new, news, drift, output))
 

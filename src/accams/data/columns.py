@@ -47,7 +47,7 @@ class Columns:
         for name in given:
             if given.count(name) > 1:
                 raise InputError(f"column {name!r} is passed for two parameters; each needs a column of its own")
-        if row is not None and col is not None and _plain(row) in COL_NAMES and _plain(col) in ROW_NAMES:
+        if row is not None and col is not None and plain_name(row) in COL_NAMES and plain_name(col) in ROW_NAMES:
             raise InputError(
                 f"row={row!r} looks like items and col={col!r} like users: "
                 "swap them (rows are users, columns are items)"
@@ -89,16 +89,16 @@ def as_table(frame: Any) -> Any:
 
 def recognised(names: Sequence[str]) -> bool:
     """Return whether these are the columns of a table of observations rather than of a matrix."""
-    plain = {_plain(str(name)) for name in names}
+    plain = {plain_name(str(name)) for name in names}
     return bool(plain & set(ROW_NAMES)) and bool(plain & set(COL_NAMES))
 
 
 def _recognise(free: Sequence[str], known: Sequence[str]) -> str | None:
-    plain = {_plain(name): name for name in reversed(free)}
+    plain = {plain_name(name): name for name in reversed(free)}
     return next((plain[name] for name in known if name in plain), None)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 

@@ -120,6 +120,10 @@ class Index:
     def __len__(self) -> int:
         return self.size
 
+    def begins_with(self, other: "Index") -> bool:
+        """Return whether the first ids are those of another index."""
+        return len(self) >= len(other) and bool(np.all(self.ids[: len(other)] == other.ids))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Index) and self.size == other.size and bool(np.all(self.ids == other.ids))
 

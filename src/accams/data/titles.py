@@ -1,8 +1,8 @@
 """Read titles of ids from a table such as MovieLens' movies.csv."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,22 +42,44 @@ def read_titles(path: str | Path, index: Index) -> dict[Any, str]:
     ...     read_titles(path, Index([7, 8]))
     {7: 'Sabrina'}
     """
+    table = read_table(path, index, "titles")
+    columns, positions = table.columns, table.positions
+    names = _name_column(table.header, columns, table.ids)
+    if names is None:
+        raise InputError(f"{table.name} has no text column beside the ids: name the column of titles title")
+    named = zip(index.ids[positions].tolist(), positions.tolist(), columns[names], strict=True)
+    return {x: str(name).strip() for x, position, name in named if position >= 0 and name}
+
+
+class TextTable(NamedTuple):
+    """Cells of a table as text, by column (None is missing); `ids` is the column of ids, at these positions."""
+
+    name: str
+    header: list[str]
+    columns: list[list[Any]]
+    ids: int
+    positions: NDArray[np.int64]
+
+
+def read_table(
+    path: str | Path, index: Index, what: str, otherwise: Callable[[list[str]], int] | None = None
+) -> TextTable:
+    """Read a table with a line for each id; the column of ids is the one that matches most ids of the index.
+
+    If there is no such column, `otherwise` tells it by the names of all, or the table is refused.
+    """
     with open_file(Path(path)) as file:
         if file.format not in ("text", "parquet"):
-            raise InputError(f"{file.name} is not a table of titles: it must be text or Parquet")
+            raise InputError(f"{file.name} is not a table of {what}: it must be text or Parquet")
         header, lines = _parquet(file) if file.format == "parquet" else _text(file)
         lines = [line for line in lines if len(line) == len(header)]
         columns = [list(column) for column in zip(*lines, strict=True)]
         positions = [_find(index, ["" if x is None else x for x in column]) for column in columns]
         known = [len(np.unique(found[found >= 0])) for found in positions]
-        if not columns or not max(known):
+        if not columns or (not max(known) and otherwise is None):
             raise InputError(f"{file.name} does not match the model: no column has ids such as {example(index.ids)}")
-        ids = int(np.argmax(known))
-        names = _name_column(header, columns, ids)
-        if names is None:
-            raise InputError(f"{file.name} has no text column beside the ids: name the column of titles title")
-        named = zip(index.ids[positions[ids]].tolist(), positions[ids].tolist(), columns[names], strict=True)
-        return {x: str(name).strip() for x, position, name in named if position >= 0 and name}
+        ids = int(np.argmax(known)) if max(known) or otherwise is None else otherwise(header)
+        return TextTable(file.name, header, columns, ids, positions[ids])
 
 
 def _find(index: Index, cells: list[str]) -> NDArray[np.int64]:

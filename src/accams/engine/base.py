@@ -41,6 +41,8 @@ from accams.model.codes import Codes
 from accams.model.stencils import Labels, Stencil, StencilSum
 from accams.threads import LARGE_PIECE, Threads, ranges_of
 
+Positions = NDArray[np.int64]
+
 
 class Engine(Data, ABC):
     """Data of one fit, in the form that one kind of hardware needs."""
@@ -248,6 +250,16 @@ class State(Passes):
                 tables = readonly(self.slopes[axis]), readonly(self.engine.features[1 - axis])
                 add_products(0, len(own), own, other, *tables, ticks)
         return np.asarray(ticks * self.engine.grid.step + self.engine.grid.offset)
+
+    def slope_terms(self, axis: int, features: slice, rows: Positions, cols: Positions) -> NDArray[np.float64]:
+        """Return what slopes of an axis on some of the features add at these cells, on the scale of the data."""
+        own, other = (rows, cols) if axis == 0 else (cols, rows)
+        known = self.engine.features[1 - axis]
+        assert known is not None
+        tables = (np.ascontiguousarray(x[:, features]) for x in (self.present_slopes(axis), known))
+        ticks = np.zeros(len(rows), np.int64)
+        add_products(0, len(rows), own, other, *map(readonly, tables), ticks)
+        return np.asarray(ticks * self.engine.grid.step)
 
     def _ticks_at(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sum of all stencils at these cells."""

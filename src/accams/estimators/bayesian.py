@@ -11,10 +11,12 @@ from accams.data.inputs import known_positions, observations_of, pairs_of
 from accams.data.observations import Observations
 from accams.errors import warn
 from accams.estimators.base import StencilEstimator, check_magnitude, is_true
+from accams.estimators.features import Known, features_of, with_features
 from accams.estimators.memory import within_memory
 from accams.estimators.planning import check, checkpointing_of, parts_of, plan_of, seed_for
 from accams.fit.bayesian import BayesianFit, fit, fit_constant
 from accams.fit.run import Cells, Sweep
+from accams.fitted.knowing import informed
 from accams.fitted.progress import ProgressBar
 from accams.settings.bayesian import MOVED, BayesianSettings, Priors, Schedule
 from accams.settings.fields import settings
@@ -92,8 +94,8 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         return model.set_params(**changes)
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, predict_at: Any = None,
-        resume: str | Path | None = None,
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *, user_features: Any = None,
+        item_features: Any = None, predict_at: Any = None, resume: str | Path | None = None,
     ) -> Self:  # fmt: skip
         """Fit the model.
 
@@ -106,6 +108,11 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
             The value of each pair.
         sample_weight : array-like, optional
             The weight of each value; for a matrix, one of the same shape.
+        user_features, item_features : DataFrame, optional
+            What is known of users (items) beside ratings: a line each, with their ids in a column so called in X, or
+            with a usual name such as ``id``. Columns hold numbers, text, or several values as in ``Action|Comedy`` (or
+            lists); cells may be missing. Of a column of text the 100 most frequent values count, if three lines have
+            them. Users and items without ratings are predicted by their features.
         predict_at : pairs, optional
             Cells whose prediction is averaged over every sweep while fitting (`predicted_at_`); what is kept for them
             does not grow with the number of draws. Where the row or the column is new, the kept draws are averaged.
@@ -125,10 +132,11 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         seed = seed_for(self, resume)
         observations = observations_of(X, y, sample_weight)
         check_magnitude(*observations.value_range)
+        observations, known = with_features(observations, X, y, user_features, item_features)
         if _is_constant(observations) and resume is None:
             cells, asked = self._cells(predict_at, observations)
-            return self._take(X, y, observations, cells, fit_constant(observations, asked))
-        plan = within_memory(self, observations, plan_of(self, observations, seed))
+            return self._take(X, y, observations, cells, fit_constant(observations, asked), known)
+        plan = within_memory(self, observations, plan_of(self, observations, seed, features_of(known)))
         cells, asked = self._cells(predict_at, observations)
         with ProgressBar(self.verbose, entries=observations.nnz) as bar:
 
@@ -140,7 +148,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
             training, validation = parts_of(self, observations, seed)
             saving = checkpointing_of(self, observations, resume, seed)
             fitted = fit(training, plan, asked, validation, watch, saving)
-        return self._take(X, y, observations, cells, fitted)
+        return self._take(X, y, observations, cells, fitted, known, seed)
 
     _absent: ClassVar[dict[str, str]] = {
         "predict_proba": "predict_proba needs ratings that are taken as ordinal: set likelihood='ordinal' or 'auto'"
@@ -155,14 +163,16 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         return lambda pairs: self._fitted().predict_proba(pairs)
 
     def _take(
-        self, X: Any, y: ArrayLike | None, observations: Observations, cells: Cells | None, fitted: BayesianFit
-    ) -> Self:
+        self, X: Any, y: ArrayLike | None, observations: Observations, cells: Cells | None, fitted: BayesianFit,
+        known: Known, seed: int = 0,
+    ) -> Self:  # fmt: skip
         """Set the fitted attributes."""
         self.calibration_ = fitted.calibration
         self._keep(
             X, y, observations, _reported(fitted), stencils=fitted.stencils, posterior=fitted.posterior,
-            fit_history=fitted.history, sigma=_fold_noise(fitted) or None, scale=fitted.scale,
+            fit_history=fitted.history, sigma=_fold_noise(fitted) or None, scale=fitted.scale, knowledge=known,
         )  # fmt: skip
+        self.model_ = informed(self.model_, seed)
         self._keep_predicted(cells, fitted)
         self._warn(fitted)
         return self

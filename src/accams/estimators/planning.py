@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accams.data.levels import MOST_LEVELS, level_weights, levels_of
 from accams.data.observations import Observations
@@ -24,6 +25,7 @@ from accams.model.scale import Scale
 from accams.settings.bayesian import BayesianSettings, Priors, Schedule, present_names
 from accams.settings.encoding import encoded, plain_parameters
 
+Given = tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]  # features of rows and of columns, by tables
 STRUCTURE = 0.4  # prior share of the data's variance that all templates together have
 NOISE = 0.45  # share of it that the noise starts from
 ROW_NOISE = 30.0
@@ -103,7 +105,7 @@ def checkpointing_of(
     return Checkpointing(settings.checkpoint, records(settings)[1].checkpoint_every, resume, about)
 
 
-def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -> FitPlan:
+def plan_of(settings: BayesianSettings, observations: Observations, seed: int, given: Given = (None, None)) -> FitPlan:
     """Return what the fit needs, in the units of the data, from parameters that have been checked."""
     priors, schedule = records(settings)
     blanks, variance = observations.blank_weight is not None, _variance(observations)
@@ -151,8 +153,8 @@ def plan_of(settings: BayesianSettings, observations: Observations, seed: int) -
         sparse = settings.n_stencils == "auto" and per_line(observations) < SPARSE
         weights = (0.0, 1.0) if sparse else (1.0, MOST_WEIGHT)
     return FitPlan(
-        hyper, run, sigma2, each, calibrated, weights, n_features(settings, observations), not blanks, chains,
-        settings.engine, threads, n_shards=shards,
+        hyper, run, sigma2, each, calibrated, weights, n_features(settings, observations), given,
+        not blanks, chains, settings.engine, threads, n_shards=shards,
     )  # fmt: skip
 
 

@@ -14,8 +14,9 @@ from accams.errors import CheckpointWarning, WriteError, warn
 from accams.fit import checkpoint, resuming
 from accams.fit.additive import fit_additive
 from accams.fit.blend import Blend
+from accams.fit.blocks import Blocks
 from accams.fit.calibrate import ALONE, N_CHAINS, Calibration, calibrate, held_out_split, stage_sweeps
-from accams.fit.chains import NO_FEATURES, Chains, Features
+from accams.fit.chains import Chains
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
 from accams.fit.pattern import pattern_features
@@ -44,6 +45,7 @@ class FitPlan:
     calibrated: bool  # whether the noise is first calibrated on held-out observations,
     weights: tuple[float, float] = ALONE  # and with it the weight of the stencils: its lowest and highest value,
     n_features: int | None = 0  # of the columns, by what was observed, on which rows have slopes; None: by the data
+    given: tuple[Floats | None, Floats | None] = (None, None)  # features of rows and of columns, by tables
     additive: bool = True  # and whether an additive model is fitted, for this and for rows and columns never seen
     n_chains: int = 4
     engine: str = "auto"
@@ -108,14 +110,16 @@ def fit(
     features = _features(observations if split is None else split[0], plan, files.resume)
     if split is not None:
         calibration, warm, end = _calibrate(split, plan, features, began, watch)
+    wanted = ("implicit",) if plan.n_features else ()  # by the user, not by the data
+    blocks, kept = features.only([] if calibration is None else calibration.blocks, wanted)
     if additive is not None and calibration is not None and calibration.weight == 0.0:
         engine = warm[0].state.engine.name
         return without_stencils(observations, Blend(0.0, additive), calibration, engine, asked)
-    chains = _chains(observations, plan, features, plan.sigma2 if calibration is None else calibration.sigma2)
+    chains = _chains(observations, plan, blocks, plan.sigma2 if calibration is None else calibration.sigma2)
     try:
         if calibration is not None and plan.run.visits is None:
             sigma2 = calibration.sigma2
-            chains.continue_from(_nearest_of_a_kind(chains, warm, sigma2))
+            chains.continue_from(_nearest_of_a_kind(chains, warm, sigma2), kept)
             for chain in chains.chains:
                 chain.level = sigma2
         warm.clear()
@@ -230,25 +234,25 @@ def without_stencils(
 
 
 def _chains(
-    observations: Observations, plan: FitPlan, features: Features, sigma2: float, n_chains: int | None = None
+    observations: Observations, plan: FitPlan, blocks: Blocks, sigma2: float, n_chains: int | None = None
 ) -> Chains:
     return Chains(
         observations, plan.engine, plan.hyper, n_chains or plan.n_chains, sigma2, plan.tau2, plan.n_threads,
-        plan.chunk_size, plan.n_shards, features,
+        plan.chunk_size, plan.n_shards, blocks,
     )  # fmt: skip
 
 
-def _features(observations: Observations, plan: FitPlan, resume: str | Path | None) -> Features:
-    """Return features of rows and of columns: of what was observed, or those of a checkpoint."""
-    if plan.n_features == 0:
-        return NO_FEATURES
+def _features(observations: Observations, plan: FitPlan, resume: str | Path | None) -> Blocks:
+    """Return all features that the plan has, or those of a checkpoint."""
+    rows, columns = plan.given
     if resume is not None:
-        return None, resuming.features(resume, checkpoint.read(resume)[1])
-    return None, pattern_features(observations, plan.n_features, plan.hyper.seed)
+        return resuming.blocks_of(resume, *checkpoint.read(resume), rows, columns)
+    implicit = None if plan.n_features == 0 else pattern_features(observations, plan.n_features, plan.hyper.seed)
+    return Blocks(implicit, columns, rows)
 
 
 def _calibrate(
-    split: tuple[Observations, Observations], plan: FitPlan, features: Features, began: float, watch: Watcher | None
+    split: tuple[Observations, Observations], plan: FitPlan, features: Blocks, began: float, watch: Watcher | None
 ) -> tuple[Calibration, list[Chain], End]:
     """Calibrate the noise; return the result, the chains used, and how the calibration ended."""
     part, held_out = split

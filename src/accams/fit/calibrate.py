@@ -19,6 +19,9 @@ With an additive model (`accams.fit.additive`) whose predictions are g, the pred
 The error is quadratic in w, so each level has its best weight. Where w may be below 1, the level is chosen by the error
 with it, and if no level improves on the additive model, that alone is taken (w = 0).
 
+Slopes on features come in blocks (by what was observed, by a table of items, by one of users). What blocks add to f is
+regressed on the held-out values, too: one whose weight is below a half is fitting noise, and is left out from there on.
+
 An ordinal chain is judged by the rating that it expects, and has no direct estimate of sigma^2. In the end the scale on
 which the mean of all draws is read is fitted to the held-out observations, too (`accams.fit.linking`).
 """
@@ -32,6 +35,7 @@ from numpy.typing import NDArray
 from accams.data.observations import Observations
 from accams.data.splits import some_positions
 from accams.fit.additive import Additive
+from accams.fit.blocks import held_out_weights
 from accams.fit.chains import Chains
 from accams.fit.hyper import LEVELS
 from accams.fit.keys import Purpose, generator
@@ -80,6 +84,7 @@ class Calibration:
     weight: float = 1.0  # of what stencils differ from the additive model
     scale: Scale | None = None  # on which the predictions of ordinal observations are to be read,
     latent: tuple[float, float] = SAME  # and the shift and factor that bring the draws of ordinal chains onto it
+    blocks: list[float] = field(default_factory=list)  # weight of each block of slopes on features
 
     def draws_needed(self) -> int:
         """Return how many draws predict as well as all: the mean of n draws has an nth of their variance as error."""
@@ -126,8 +131,9 @@ class CalibrationSet:
 
     def __init__(
         self, observations: Observations, additive: Additive | None = None, bounds: tuple[float, float] = ALONE,
-        scale: Scale | None = None,
+        scale: Scale | None = None, n_blocks: int = 0,
     ) -> None:  # fmt: skip
+        self.n_blocks = n_blocks  # of slopes on features
         self.scale = scale  # of the sampler
         self.rows, self.cols, self.values = observations.coo()
         self.additive, self.bounds = additive, bounds if additive is not None else ALONE
@@ -145,6 +151,7 @@ class CalibrationSet:
         self.sums: Floats = np.zeros(0)  # (chain, cell), over the sweeps: of what is expected,
         self.models: Floats = np.zeros(0)  # of the model, which for ordinal chains is another thing,
         self.squares: Floats = np.zeros(0)  # and of its square
+        self.terms: Floats = np.zeros((self.n_blocks, len(self.values)))  # of what each block of slopes adds
 
     def add(self, chains: Chains, levels: int) -> None:
         """Add the current predictions of all chains (chain c has level c modulo `levels`)."""
@@ -153,6 +160,8 @@ class CalibrationSet:
         self.sums = expected if not self.count else self.sums + expected
         self.models = f if not self.count else self.models + f
         self.squares = f * f if not self.count else self.squares + f * f
+        if self.n_blocks:
+            self.terms = self.terms + chains.slope_terms(self.rows, self.cols)
         self.count += 1
         self.ordinal = np.array([chain.ordinal for chain in chains.chains])
         self.precision = chains.row_weights(self.rows) * self.weights
@@ -199,11 +208,19 @@ class CalibrationSet:
             effects += self.additive.explained_beside(noise, weight) * unseen
             noise = noise_of(self.values, error, spread[:n] + effects, precision, weight < 1.0, scale)
         kept = np.stack([*(x[self.some] for x in (self.values, error, self.weights, spread, effects)), *self.near])
-        left = error if scale is None else self.values - scale.mean(x)
+        left, blocks = error if scale is None else self.values - scale.mean(x), self.block_weights()
         square, reference = float(np.average(left**2, weights=self.weights)), float(spread[n:].mean())
         return Calibration(
-            sigma2, noise, square, levels, errors, estimate, kept, reference, weight, scale, latent
+            sigma2, noise, square, levels, errors, estimate, kept, reference, weight, scale, latent, blocks
         )  # fmt: skip
+
+    def block_weights(self) -> list[float]:
+        """Return the weight of each block of slopes on features."""
+        if not self.n_blocks:
+            return []
+        used = self.ordinal if self.ordinal.all() else ~self.ordinal
+        means = self.models[used, : len(self.values)].mean(axis=0) / self.count
+        return held_out_weights(self.terms / self.count, self.values - means, self.weights)
 
     def _together(self) -> tuple[Floats, Floats, tuple[float, float]]:
         """Return mean and variance of all draws at each cell, and the shift and factor of ordinal chains.
@@ -238,7 +255,11 @@ def calibrate(
     each sweep and ends the calibration by returning True. sigma^2 stays within `bounds`.
     """
     scale = chains.chains[0].hyper.scale
-    part, levels, errors = CalibrationSet(held_out, additive, weights, scale), Tried(), Tried()
+    part, levels, errors = (
+        CalibrationSet(held_out, additive, weights, scale, len(chains.blocks.present)),
+        Tried(),
+        Tried(),
+    )
     sigma2, estimate, total = chains.chains[0].level, float("nan"), sum(sweeps)
     done, shifts, stage, stopped = 0, 0, 0, False
 

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from accams.data.observations import Observations
 from accams.engine.base import Engine
 from accams.engine.choose import make_engine
+from accams.fit.blocks import Blocks
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
 from accams.threads import available_cores
 
 T = TypeVar("T")
 Then = Callable[[Chain], Any]
-Features = tuple[NDArray[np.floating] | None, NDArray[np.floating] | None]  # of rows and of columns, standardised
-NO_FEATURES: Features = (None, None)
 GPU_CHAINS = 2  # chains at once on a GPU
 MANY = 4  # chains, from which on those of observed zeros wait for the interpreter and gain nothing by further threads,
 PER_THREAD = 1 << 20  # unless each has so many stored cells and labels to go through
@@ -37,8 +36,9 @@ class Chains:
     def __init__(
         self, observations: Observations, engine: str, hyper: Hyperparameters, n_chains: int, sigma2: float,
         tau2: float, n_threads: int | None = None, chunk_size: int | None = None, n_shards: int | None = None,
-        features: Features = NO_FEATURES,
+        blocks: Blocks | None = None,
     ) -> None:  # fmt: skip
+        self.blocks = blocks or Blocks()  # of features on which there are slopes
         cores = n_threads or available_cores()
         most = cores // n_chains
         if n_chains >= MANY and observations.blank_weight is not None:
@@ -53,7 +53,7 @@ class Chains:
         self.engine: Engine = make_engine(
             observations, engine, len(hyper.shapes) + 2, per_chain, chunk_size=chunk_size,
             row_weights=hyper.row_noise is not None, latent=hyper.scale is not None, callers=self.at_once,
-            n_chains=n_chains, shapes=hyper.shapes, n_shards=n_shards, features=features,
+            n_chains=n_chains, shapes=hyper.shapes, n_shards=n_shards, features=self.blocks.both,
         )  # fmt: skip
         try:
             self.chains = [Chain(self.engine.new_state(c), hyper, c, sigma2, tau2) for c in range(n_chains)]
@@ -105,13 +105,23 @@ class Chains:
         """Return the current prediction of each chain at these cells as an array (chain, cell)."""
         return np.stack(self.each(lambda chain: chain.state.predict_at(rows, cols)))
 
+    def slope_terms(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what each block of slopes adds at these cells (block, cell): the mean of normal chains, if any are."""
+        kinds = {chain.ordinal for chain in self.chains}
+
+        def terms(chain: Chain) -> list[NDArray[np.float64]]:
+            asked = self.blocks.slices if chain.ordinal == min(kinds) else []
+            return [chain.state.slope_terms(*each, rows, cols) for each in asked]
+
+        return np.asarray(np.mean([x for x in self.each(terms) if x], axis=0))
+
     def row_weights(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the precision of these rows, averaged over chains."""
         return np.asarray(np.mean([chain.row_weights()[rows] for chain in self.chains], axis=0))
 
-    def continue_from(self, others: Sequence[Chain]) -> None:
+    def continue_from(self, others: Sequence[Chain], kept: Sequence[NDArray[np.bool_] | None] = (None, None)) -> None:
         """Copy the stencils, variances and row weights of other chains (fitted to other observations)."""
-        self.each(lambda chain: chain.continue_from(others[chain.number]))
+        self.each(lambda chain: chain.continue_from(others[chain.number], kept))
 
     def _new_pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.at_once, thread_name_prefix="accams-chain")

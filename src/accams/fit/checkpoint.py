@@ -31,6 +31,7 @@ FORMAT = 5
 KIND = "checkpoint"
 ABOUT = Schema(data=Text(), parameters=Mapping(), seed=Integer(0))
 HISTORY = tuple(field.name for field in fields(Sweep) if field.name not in ("phase", "visits"))  # None becomes NaN
+SIDES = "row", "col"
 SLOPES = "sums", "squares", "tau2"  # arrays of a block of sweeps
 PIECE = 1 << 22  # observations hashed at a time
 
@@ -50,11 +51,11 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
     if run.history:
         tensors["visits"] = np.array([sweep.visits for sweep in run.history])
         tensors["history"] = np.array([[getattr(x, name) for name in HISTORY] for x in run.history], np.float64)
-    features, slopes = run.chains.engine.features[1], run.slopes.blocks[0]
-    if features is not None:
-        tensors["features"] = features
-    for p, block in enumerate(slopes):
-        tensors |= {f"slopes{p}.{name}": getattr(block, name) for name in SLOPES}
+    if run.chains.engine.features[1] is not None:
+        tensors["features"] = run.chains.engine.features[1]
+    for side, blocks in zip(SIDES, run.slopes.blocks, strict=True):
+        for p, block in enumerate(blocks):
+            tensors |= {f"{side}_slopes{p}.{name}": getattr(block, name) for name in SLOPES}
     if run.past:
         tensors["past"] = np.stack([mean for _, mean in run.past])
     header = {
@@ -67,7 +68,10 @@ def save(path: str | Path, run: Run, calibration: Calibration | None, about: dic
         "sweep": run.sweep,
         "scale": run.scale,
         "interval": run.keeper.interval,
-        "slopes": {"width": run.slopes.width, "blocks": [[b.first, b.last, b.number] for b in slopes]},
+        "slopes": {
+            "width": run.slopes.width,
+            "blocks": [[[b.first, b.last, b.number] for b in blocks] for blocks in run.slopes.blocks],
+        },
         "past": [sweep for sweep, _ in run.past],
         "best": run.best,
         "seconds": perf_counter() - run.began,
@@ -125,8 +129,9 @@ def _pack_chain(chain: Chain, tensors: Tensors) -> dict[str, Any]:
     tensors[f"{name}.cols"] = np.array(state.col_labels, np.uint8)
     tensors[f"{name}.tau2"], tensors[f"{name}.effect_tau2"] = chain.tau2, chain.effect_tau2
     tensors[f"{name}.visits"] = chain.visits
-    if state.slopes[0] is not None:
-        tensors[f"{name}.slopes"], tensors[f"{name}.slope_tau2"] = state.slopes[0], chain.slope_tau2[0]
+    for side, slopes, tau2 in zip(SIDES, state.slopes, chain.slope_tau2, strict=True):
+        if slopes is not None:
+            tensors[f"{name}.{side}_slopes"], tensors[f"{name}.{side}_slope_tau2"] = slopes, tau2
     for part, array in (
         ("weights", state.row_weights), ("row_effects", state.effects[0]), ("col_effects", state.effects[1])
     ):  # fmt: skip

@@ -7,7 +7,7 @@ stencils, and draws row precisions and sigma^2. The collapsed sampler draws labe
 another stencil is touched.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -196,24 +196,28 @@ class Chain:
         labels = zip(state.templates, state.row_labels, state.col_labels, strict=True)
         self.counts = [[np.bincount(c, None, T.shape[0]), np.bincount(d, None, T.shape[1])] for T, c, d in labels]
 
-    def continue_from(self, other: "Chain") -> None:
+    def continue_from(self, other: "Chain", kept: Sequence[NDArray[np.bool_] | None] = (None, None)) -> None:
         """Copy the stencils, variances and row weights of a chain that was fitted to other observations.
 
-        Random numbers continue where those of the other chain end.
+        Random numbers continue where those of the other chain end. `kept` are the slopes of rows and of columns to be
+        copied, by feature, if not all are.
         """
         source, grid = other.state, self.state.engine.grid
         ratio = source.engine.grid.step / grid.step
         templates = [grid.template(T.astype(np.float64) * ratio) for T in source.templates]
+        some = [x if x is None or mask is None else x[:, mask] for x, mask in zip(source.slopes, kept, strict=True)]
+        some = [None if x is None or not x.shape[1] else x for x in some]
         effects, slopes = (
             [None if x is None else np.rint(x * ratio).astype(np.int32) for x in both]
-            for both in (source.effects, source.slopes)
+            for both in (source.effects, some)
         )
         self.state.restore(templates, source.row_labels, source.col_labels, effects, slopes)
         self.recount()
         if source.row_weights is not None:
             self.state.set_row_weights(other.row_weights())
         self.sigma2, self.tau2, self.effect_tau2 = other.sigma2, other.tau2.copy(), other.effect_tau2.copy()
-        self.slope_tau2 = [x.copy() for x in other.slope_tau2]
+        known = zip(other.slope_tau2, kept, strict=True)
+        self.slope_tau2 = [x.copy() if mask is None or not len(x) else x[mask] for x, mask in known]
         self.sweep = other.sweep
 
     def log_joint(self) -> float:

@@ -92,7 +92,7 @@ class SlopeMeans:
         X, Z = (_standardised(features[1 - axis], obs.shape[1 - axis]) for axis in (0, 1))
         both = np.hstack([lines[0], Z]), np.hstack([X, lines[1]])
         variances = np.append(priors[0], _variances(Z)), np.append(_variances(X), priors[1])
-        return Linear(*both, lines[0].shape[1], (spreads[0], spreads[1]), variances)
+        return Linear(*both, lines[0].shape[1], (spreads[0], spreads[1]), variances, chains.blocks.given)
 
 
 def _has(chain: Chain, axis: int) -> bool:

@@ -5,6 +5,7 @@ numbers are compared with the fit that is to go on.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,8 +17,9 @@ from accams.engine.grid import FEATURE_STEP, LARGEST_MASS, MAX_ROW_WEIGHT
 from accams.engine.labelling import MOST_CLUSTERS
 from accams.errors import ModelFileError
 from accams.fit.backfit import Visit
+from accams.fit.blocks import Blocks, Floats
 from accams.fit.calibrate import Calibration
-from accams.fit.checkpoint import HISTORY, running_of
+from accams.fit.checkpoint import HISTORY, SIDES, running_of
 from accams.fit.gibbs import Chain
 from accams.fit.linear import SlopeBlock
 from accams.fit.run import N_TRACED, Run, Sweep
@@ -38,7 +40,7 @@ RUN = Schema(
     past=ListOf(COUNT), best=ListOf(Either(SIZE, Words(float("inf"))), 2), seconds=SIZE,
     calibration=Either(NONE, Mapping()), slopes=Mapping(),
 )  # fmt: skip
-SLOPES = Schema(width=Integer(1), blocks=ListOf(ListOf(COUNT, 3)))
+SLOPES = Schema(width=Integer(1), blocks=ListOf(ListOf(ListOf(COUNT, 3)), 2))
 KEPT = Schema(stencils=COUNT, draws=ListOf(ListOf(COUNT, 3)), offsets=ListOf(FINITE))
 VARIANCE = Number(0.0, MOST, open_low=True)
 CHAIN = Schema(sigma2=VARIANCE, sweep=COUNT, moved=Count(62))
@@ -48,6 +50,7 @@ LEVELS = ListOf(ListOf(SQUARE))
 CALIBRATION = Schema(
     sigma2=VARIANCE, noise=SIZE, error=SIZE, levels=LEVELS, errors=LEVELS, estimate=SQUARE, spread=SIZE,
     weight=Number(0.0, MOST_WEIGHT), held_out=NONE, latent=ListOf(FINITE, 2), scale=Either(NONE, Mapping()),
+    blocks=ListOf(FINITE),
 )  # fmt: skip
 
 
@@ -109,13 +112,7 @@ def _restore_chain(chain: Chain, about: dict[str, Any], tensors: Tensors) -> Non
         weights = _tensor(tensors, f"{name}.weights", np.int32, state.shape[:1], 1, MAX_ROW_WEIGHT)
         if float(state.engine.row_mass @ weights) > LARGEST_MASS + float(state.engine.row_mass.sum()):  # of rounding
             raise ValueError("its row weights are too large")
-    slopes: list[NDArray[Any] | None] = [None, None]
-    if state.engine.features[1] is not None:
-        d = state.engine.features[1].shape[1]
-        most = state.engine.grid.slope_limit(d)
-        slopes[0] = _tensor(tensors, f"{name}.slopes", np.int32, [state.shape[0], d], -most, most)
-        tiny = np.finfo(np.float64).tiny
-        chain.slope_tau2[0] = _tensor(tensors, f"{name}.slope_tau2", np.float64, [d], tiny).copy()
+    slopes = [_slopes(chain, axis, tensors) for axis in (0, 1)]
     known = {f"{name}.{part}" for part in ("weights", "row_effects", "col_effects")} & tensors.keys()
     if len(known) != (weights is not None) + 2 * (effects[0] is not None):
         raise ValueError("its row weights or effects are missing, or too many")
@@ -174,32 +171,51 @@ def _restore_running(
     running.blocks = [MeanBlock(*span, *pair) for span, *pair in zip(blocks, sums, squares, strict=True)]
 
 
-def features(path: str | Path, tensors: Tensors) -> NDArray[np.float64] | None:
-    """Return the features of the columns, if the run has any."""
-    x = tensors.get("features")
-    if x is None:
+def _slopes(chain: Chain, axis: int, tensors: Tensors) -> NDArray[Any] | None:
+    """Return the slopes of an axis, if the other one has features, and restore their variances."""
+    features, engine = chain.state.engine.features[1 - axis], chain.state.engine
+    if features is None:
         return None
-    if x.dtype != np.int8 or x.ndim != 2 or not x.size:
+    name, d = f"chain{chain.number}.{SIDES[axis]}_slope", features.shape[1]
+    most, tiny = engine.grid.slope_limit(d), np.finfo(np.float64).tiny
+    chain.slope_tau2[axis] = _tensor(tensors, f"{name}_tau2", np.float64, [d], tiny).copy()
+    return _tensor(tensors, f"{name}s", np.int32, [chain.state.shape[axis], d], -most, most)
+
+
+def blocks_of(
+    path: str | Path, header: dict[str, Any], tensors: Tensors, rows: Floats | None, columns: Floats | None
+) -> Blocks:
+    """Return the features of a run that has these by tables: those that it kept, and its own by what was observed."""
+    x, given = tensors.get("features"), [each for each in (columns, rows) if each is not None]
+    weights = (header.get("calibration") or {}).get("blocks") or []
+    if not isinstance(weights, list) or not all(map(FINITE.allows, weights)):
+        raise damaged(path, "checkpoint", ValueError("its weights of features cannot be"))
+    of_given = weights[-len(given) :] if given else []
+    blocks = Blocks(None, columns, rows).only(of_given)[0]
+    width = 0 if x is None else x.shape[-1] - blocks.given[1]
+    if x is not None and (x.dtype != np.int8 or x.ndim != 2 or width < 0 or not x.size):
         raise damaged(path, "checkpoint", ValueError("its features of the columns cannot be"))
-    return x * FEATURE_STEP
+    return replace(blocks, implicit=x[:, :width] * FEATURE_STEP) if x is not None and width else blocks
 
 
 def _restore_slopes(run: Run, header: dict[str, Any], tensors: Tensors) -> None:
     SLOPES.check("slopes", header["slopes"])
-    known, blocks = run.chains.engine.features[1], header["slopes"]["blocks"]
-    d = 0 if known is None else known.shape[1]
-    if known is not None and known.shape != (run.chains.engine.observations.shape[1], d):
-        raise ValueError("its features are not of the columns")
-    if [first for first, *_ in blocks] != sorted({first for first, *_ in blocks}) or (blocks and not d):
-        raise ValueError("its sweeps of slopes are out of order")
-    rows = run.chains.engine.observations.shape[0]
-    for p, (first, last, number) in enumerate(blocks):
-        if not first < last or not number:
+    shape, features = run.chains.engine.observations.shape, run.chains.engine.features
+    for axis, (known, blocks) in enumerate(zip(features[::-1], header["slopes"]["blocks"], strict=True)):
+        d = 0 if known is None else known.shape[1]
+        if known is not None and known.shape != (shape[1 - axis], d):
+            raise ValueError("its features are not of the columns")
+        firsts = [first for first, *_ in blocks]
+        if firsts != sorted(set(firsts)) or (blocks and not d):
             raise ValueError("its sweeps of slopes are out of order")
-        sums = _tensor(tensors, f"slopes{p}.sums", np.float32, [rows, d]).copy()
-        squares = _tensor(tensors, f"slopes{p}.squares", np.float32, [rows], 0.0).copy()
-        tau2 = _tensor(tensors, f"slopes{p}.tau2", np.float64, [d], np.finfo(np.float64).tiny).copy()
-        run.slopes.blocks[0].append(SlopeBlock(first, last, sums, squares, tau2, number))
+        for p, (first, last, number) in enumerate(blocks):
+            if not first < last or not number:
+                raise ValueError("its sweeps of slopes are out of order")
+            name = f"{SIDES[axis]}_slopes{p}"
+            sums = _tensor(tensors, f"{name}.sums", np.float32, [shape[axis], d]).copy()
+            squares = _tensor(tensors, f"{name}.squares", np.float32, [shape[axis]], 0.0).copy()
+            tau2 = _tensor(tensors, f"{name}.tau2", np.float64, [d], np.finfo(np.float64).tiny).copy()
+            run.slopes.blocks[axis].append(SlopeBlock(first, last, sums, squares, tau2, number))
     run.slopes.width = header["slopes"]["width"]
 
 

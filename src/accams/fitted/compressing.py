@@ -35,7 +35,8 @@ def compressed(
     Integer(1).check("max_bytes", max_bytes)
     info = FitInfo(model.info.estimator, changed_parameters(model.info), {}, model.info.names)
     bare = replace(
-        model, posterior=None, spread=None, fit_history=(), evaluation=None, info=info, sigma=model.sigma
+        model, posterior=None, spread=None, fit_history=(), evaluation=None, info=info, sigma=model.sigma,
+        knowledge=(None, None),
     )  # fmt: skip
     classes = _classes_that_fit(model, max_bytes)
     draft = _spread_of(model, model.stencils, classes) if classes else model.spread

@@ -7,10 +7,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from accams.data.features import FeatureTable
 from accams.data.inputs import is_frame, values_of
 from accams.data.observations import Observations
 from accams.errors import InputError, warn_deprecated
 from accams.fitted import listing
+from accams.fitted.expecting import expected_of
 from accams.fitted.parts import Parts
 from accams.fitted.ranking import catalogue_of, chosen, ranked_by
 from accams.model.interactions import Interactions
@@ -43,22 +45,25 @@ class FoldedRow:
     positions: Positions
     values: Floats
     name: Any = "guest"
+    features: Any = None
 
     @classmethod
-    def of(cls, model: Parts, items: Any, values: Floats) -> Self:
-        """From values of some items."""
-        positions = model_items(model, as_ids(items))
-        return cls.at(model, positions[positions >= 0], values[positions >= 0])
+    def of(cls, model: Parts, items: Any, values: Floats, features: Any = None) -> Self:
+        """From values of some items, and features by name."""
+        positions = model_items(model, as_ids(items)) if len(values) else np.zeros(0, np.int64)
+        return cls.at(model, positions[positions >= 0], values[positions >= 0], features)
 
     @classmethod
-    def at(cls, model: Parts, positions: Positions, values: Floats) -> Self:
-        """From values of items by position."""
+    def at(cls, model: Parts, positions: Positions, values: Floats, features: Any = None) -> Self:
+        """From values of items by position, and features by name."""
         if len(set(positions.tolist())) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
         seen, variance = model.latent(values), model.effect_variance
-        folded = fold(model.sums, model.noise, begins, positions, seen, blank=model.blank, effect_variance=variance)
-        return cls(model, folded, positions, values)
+        expected = None if features is None else expected_of(model, traits_of(model, features))
+        how: dict[str, Any] = {"blank": model.blank, "effect_variance": variance, "expected": expected}
+        folded = fold(model.sums, model.noise, begins, positions, seen, **how)
+        return cls(model, folded, positions, values, features=features)
 
     @property
     def items(self) -> NDArray[Any]:
@@ -128,7 +133,8 @@ class FoldedRow:
         j = known(self.model.col_index, as_ids([item]), "item")
         mean = self.moments(j)[0]
         prediction = float(self.model.clipped(mean)[0])
-        one = self if self.model.posterior is None else FoldedRow.of(self.model.explainer, self.items, self.values)
+        told = self.items, self.values, self.features
+        one = self if self.model.posterior is None else FoldedRow.of(self.model.explainer, *told)
         members = one.model.members
         codes = members.codes
         lines = np.split(one.folded.profiles[0], np.cumsum(codes.widths)[:-1])
@@ -150,10 +156,12 @@ class FoldedRow:
     @property
     def _effect_variance(self) -> float:
         """Variance of the effect of this row, given its values."""
-        posterior = self.model.posterior
+        posterior, noise2, n = self.model.posterior, self.model.noise**2, len(self.values)
+        known = None if self.features is None else self.model.knowledge[0]
+        left = 0.0 if known is None else known.spread * noise2 / (noise2 + n * known.spread)
         if posterior is None or posterior.effects is None or not posterior.effects.blended:
-            return 0.0
-        return float(posterior.effects.variance_given(len(self.values), self.model.noise))
+            return left
+        return left + float(posterior.effects.variance_given(n, self.model.noise))
 
     def _effect_spread(self, columns: Positions) -> Floats:
         """Return the variance of the effects of this row and of these columns."""
@@ -163,26 +171,34 @@ class FoldedRow:
         return self._effect_variance + posterior.effects.spread_of(1, columns)
 
 
-def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: int) -> FoldedRow:
+def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: int, features: Any = None) -> FoldedRow:
     """Return a new user or item."""
     Integer(1).check("n_draws", n_draws)
     Words("user", "item").check("new", new)
     if new == "item":
         model.need_values("folding in an item")
     thinned = model.thin(n_draws)
-    ids, values = _history(history, y)
-    if len(ids) == 0:
+    ids, values = _history({} if history is None else history, y)
+    if len(ids) == 0 and features is None:
         raise InputError("the history is empty: give at least one value, such as {item: value}")
     if not np.isfinite(values).all():
         raise InputError("the history has values that are missing (NaN) or infinite")
     check_values(model, values)
-    return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values)
+    return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values, features)
 
 
 def fold_in_at(model: Parts, positions: Positions, values: Floats, n_draws: int = DRAWS) -> FoldedRow:
     """Return a new user from finite values of items by position."""
     check_values(model, values)
     return FoldedRow.at(model.thin(n_draws), positions, values)
+
+
+def traits_of(model: Parts, features: Any) -> Floats:
+    """Return the standardised traits of a new row with these features."""
+    known = model.knowledge[0]
+    if known is None:
+        raise InputError("the model knows no features of these: fit it with user_features (item_features for items)")
+    return known.encoder.traits(FeatureTable.of_one(features, 0))
 
 
 def model_items(model: Parts, items: NDArray[Any]) -> Positions:

@@ -16,6 +16,7 @@ P = TypeVar("P", bound=Parts)
 def forgotten(model: P, user: Any) -> P:
     """Return a model without one user."""
     row = int(known(model.row_index, as_ids([user]), "user")[0])
+    known_of = model.knowledge[0]
     posterior, seen, active = model.posterior, model.interactions, model.activity
     return replace(
         model,
@@ -25,4 +26,5 @@ def forgotten(model: P, user: Any) -> P:
         spread=None if model.spread is None else model.spread.without(row),
         activity=None if active is None else (np.delete(active[0], row), active[1]),
         interactions=None if seen is None else seen.without(row),
+        knowledge=(None if known_of is None else known_of.without(row), model.knowledge[1]),
     )

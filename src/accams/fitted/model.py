@@ -6,11 +6,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams import report as reporting
 from accams.errors import InputError, renamed
-from accams.fitted import files, updating
+from accams.fitted import files, knowing, updating
 from accams.fitted.compressing import compressed
 from accams.fitted.distilling import chosen_weights, distilled
 from accams.fitted.drifting import drift
@@ -18,6 +19,7 @@ from accams.fitted.forgetting import forgotten
 from accams.fitted.former import FormerNames
 from accams.fitted.recommending import RecommendingParts
 from accams.fitted.refining import refine, towards
+from accams.model.interactions import Interactions
 from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics, diagnostics_of
 from accams.use.drift import Drift
@@ -87,8 +89,9 @@ class Model(FormerNames, RecommendingParts):
     # -- new observations ---------------------------------------------------------------------------------
 
     def update(
-        self, X: Any, y: ArrayLike | None = None, *, history: Any = None, min_ratings: int = 3, random_state: Any = 0
-    ) -> Self:
+        self, X: Any = None, y: ArrayLike | None = None, *, history: Any = None, min_ratings: int = 3,
+        user_features: Any = None, item_features: Any = None, random_state: Any = 0,
+    ) -> Self:  # fmt: skip
         """Return a model that has taken in new observations, without fitting templates again.
 
         Parameters
@@ -108,6 +111,9 @@ class Model(FormerNames, RecommendingParts):
             Ratings that a new item needs to be placed. Pass those with fewer again when there are more. In lists by
             choice it is placed by what those who chose it have chosen before: that takes a history, given or held by
             the model, of at least half of the users whom the lists were learned from.
+        user_features, item_features : DataFrame, optional
+            Features of new users (items), or other ones of known users, for a model that was fitted with some. Those
+            without observations are placed by their features alone; X may then be left out.
         random_state : int, default 0
             Seed by which labels are drawn where there are many draws.
 
@@ -116,7 +122,10 @@ class Model(FormerNames, RecommendingParts):
         Model
             This one stays as it is.
         """
-        return updating.updated(self, X, y, history, min_ratings, random_state)
+        model = knowing.informed_by(self, user_features, item_features, random_state)
+        if X is None and model is not self:
+            return model
+        return updating.updated(model, X, y, history, min_ratings, random_state)
 
     def drift(self, X: Any, y: ArrayLike | None = None) -> Drift:
         """Compare new observations with those that were fitted, before they are taken in: is it time to fit again?
@@ -164,9 +173,12 @@ class Model(FormerNames, RecommendingParts):
         other = getattr(lists, "model_", lists)
         if not isinstance(other, Model) or other.item_map is None or other.interactions is None:
             raise InputError("with_lists takes a fitted ItemACCAMS, with the history of its users")
-        if other.indices != self.indices:
+        if not all(own.begins_with(its) for own, its in zip(self.indices, other.indices, strict=True)):
             raise InputError("with_lists takes lists of the same users and items: fit both to the same data")
-        return replace(self, item_map=other.item_map, interactions=other.interactions)
+        interactions, none = other.interactions, np.zeros(0, np.int64)
+        if len(other.row_index) < self.shape[0]:  # users that are known by their features alone
+            interactions = interactions.put(none, self.shape[0], Interactions(np.zeros(1, np.int64), none))
+        return replace(self, item_map=other.item_map.grown(self.shape[1]), interactions=interactions)
 
     # -- the fit ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from accams.fitted.history import pack_history, unpack_history
 from accams.fitted.parts import FitInfo, Parts, Taken
 from accams.fitted.schema import SCHEMAS
-from accams.model import file, interactions, itemmap, linear, spread
+from accams.model import file, interactions, itemmap, knowledge, linear, spread
 from accams.model.coding import decode_ints, encode_ints
 from accams.model.container import Tensors
 from accams.model.draws import pack_draws, unpack_draws
@@ -22,6 +22,7 @@ from accams.settings.encoding import decoded, encoded
 from accams.use.evaluation import Evaluation
 
 Packed = tuple[dict[str, Any], Tensors]
+SIDES = "user_features", "item_features"
 
 
 def pack(model: Parts, coding: str, templates: str | float, left_out: set[str]) -> dict[str, Packed]:
@@ -39,6 +40,9 @@ def pack(model: Parts, coding: str, templates: str | float, left_out: set[str]) 
     positional = all(index.is_positional for index in model.indices)
     if "ids" not in left_out and not positional:
         packed["ids"] = _pack_ids(model)
+    for side, known in zip(SIDES, model.knowledge, strict=True):
+        if known is not None and side not in left_out:
+            packed[side] = knowledge.pack(known)
     if model.spread is not None:
         packed["spread"] = spread.pack(model.spread)
     if model.activity is not None and "activity" not in left_out:
@@ -91,6 +95,10 @@ def unpack(parts: Mapping[str, dict[str, Any]], tensors: Mapping[str, Tensors], 
         raise ValueError("it says that it predicts no values")
     if "spread" in parts:
         made["spread"] = spread.unpack(parts["spread"], tensors["spread"], shape)
+    made["knowledge"] = tuple(
+        knowledge.unpack(parts[side], tensors[side], size) if side in parts else None
+        for side, size in zip(SIDES, shape, strict=True)
+    )
     if "activity" in parts:
         levels = decode_ints(tensors["activity"]["levels"], sum(shape))
         if len(levels) and not (0 <= int(levels.min()) <= int(levels.max()) < 128):

@@ -17,6 +17,7 @@ from accams.fitted.distilling import explaining
 from accams.model.codes import Codes
 from accams.model.interactions import Interactions
 from accams.model.itemmap import ItemMap
+from accams.model.knowledge import Knowledge
 from accams.model.linear import Linear
 from accams.model.posterior import Draw, Posterior
 from accams.model.scale import Scale
@@ -113,6 +114,8 @@ class Parts:
         Metadata of the fit.
     taken : Taken or None
         What was taken in since then (`Model.update`).
+    knowledge : (Knowledge or None, Knowledge or None)
+        Features of users and of items.
     """
 
     stencils: StencilSum
@@ -133,6 +136,7 @@ class Parts:
     evaluation: Evaluation | None = None
     info: FitInfo = field(default_factory=FitInfo)
     taken: Taken | None = None
+    knowledge: tuple[Knowledge | None, Knowledge | None] = (None, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be derived again."""
@@ -275,6 +279,7 @@ class Parts:
             spread=None if self.spread is None else self.spread.transposed(),
             interactions=None,
             item_map=None,
+            knowledge=self.knowledge[::-1],
         )
         turned._kept["source"] = self, True
         return turned

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from accams.data.ids import Index
 from accams.fit.keys import seed_of
 from accams.fitted.distilling import activity
+from accams.fitted.expecting import expected_of
 from accams.fitted.parts import Parts
 from accams.model.codes import Codes
 from accams.model.posterior import Draw, Posterior
@@ -64,19 +65,31 @@ def folded_into(model: P, axis: int, index: Index, lines: Positions, seen: Seen,
     posterior = model.posterior
     effects = None if posterior is None or posterior.effects is None else turn(posterior.effects)
     variance = effects.priors[0] if effects is not None and effects.blended else None
+    known = model.knowledge[axis]
+    expected, alone = None, None
+    if known is not None:
+        turned = model if axis == 0 else model.transposed
+        traits = known.grown(places.size).traits(lines)
+        traits[~known.grown(places.size).given[lines]] = np.nan
+        expected = expected_of(turned, traits)
+        alone = replace(expected, lines=np.zeros((len(lines), 0)), fixed=np.zeros((len(lines), 0), np.bool_))
+        model = replace(model, knowledge=put(model.knowledge, axis, known.grown(places.size)))
     one = Sums([turn(model.stencils.codes)], [None])
-    folded = fold_labels(one, model.noise, *seen, blank=model.blank, effect_variance=variance)
+    folded = fold_labels(one, model.noise, *seen, blank=model.blank, effect_variance=variance, expected=alone)
     stencils = turn(_sum_with(turn(model.stencils), folded, places))
     if posterior is not None:
         linear = None if posterior.linear is None else turn(posterior.linear)
         sums = Sums([turn(codes) for codes in model.codes], [None] * len(posterior), linear)
-        folded = fold_labels(sums, model.noise, *seen, seed_of(random_state) + axis, model.blank, variance)
+        folded = fold_labels(sums, model.noise, *seen, seed_of(random_state) + axis, model.blank, variance, expected)
         draws = [_draw_with(draw, turn, folded, d, places) for d, draw in enumerate(posterior.draws)]
         if effects is not None:
             stds: Any = 0.0
             if effects.blended:
                 draws = with_shared_effects(draws, axis)
                 stds = np.sqrt(effects.variance_given(np.diff(seen.begins), model.noise))
+            if known is not None and known.spread > 0.0:
+                left = model.noise**2 / (model.noise**2 + np.diff(seen.begins) * known.spread)
+                stds = np.sqrt(np.square(stds) + known.spread * left)
             effects = turn(effects.put(places.lines, places.size, stds))
         if linear is not None:
             linear = turn(linear.put(places.lines, places.size, folded.lines, folded.spreads))
@@ -118,6 +131,11 @@ def sum_without(model: StencilSum, row: int) -> StencilSum:
     shape = model.shape[0] - 1, model.shape[1]
     unseen = unseen - (unseen > row)
     return StencilSum(shape, model.offset, tuple(stencils), unseen, model.unseen_cols, effects, model.col_effects)
+
+
+def put(both: tuple[Any, Any], axis: int, one: Any) -> tuple[Any, Any]:
+    """Return a pair with another member."""
+    return (one, both[1]) if axis == 0 else (both[0], one)
 
 
 def _same(x: Any) -> Any:

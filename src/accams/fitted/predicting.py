@@ -10,6 +10,7 @@ from accams.data.inputs import known_positions, observations_of, pairs_of, value
 from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.fitted.folding import clip_answer, probabilities
+from accams.fitted.knowing import informed_by
 from accams.fitted.parts import Parts
 from accams.model.posterior import with_spread
 from accams.use.evaluation import Evaluation, evaluate
@@ -20,7 +21,10 @@ Floats = NDArray[np.float64]
 class PredictingParts(Parts):
     """Parts of a model that predict by raw ids."""
 
-    def predict(self, pairs: Any, *, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
+    def predict(
+        self, pairs: Any, *, return_std: bool = False, quantiles: Sequence[float] | None = None,
+        user_features: Any = None, item_features: Any = None,
+    ) -> Any:  # fmt: skip
         """Predict pairs of (user id, item id).
 
         Parameters
@@ -31,6 +35,8 @@ class PredictingParts(Parts):
             Also return the standard deviation of an observation: the spread of the draws and the noise.
         quantiles : sequence of floats, optional
             Also return these quantiles of an observation, one column each.
+        user_features, item_features : DataFrame, optional
+            Features of users (items) that the model does not know, as for `update`.
 
         Returns
         -------
@@ -41,8 +47,9 @@ class PredictingParts(Parts):
         self.need_values("predict")
         if return_std or quantiles is not None:
             self.need_spread("return_std" if return_std else "quantiles")
-        i, j = known_positions(*self.indices, *pairs_of(pairs, self.info.names))
-        mean, variance = self.moments(i, j)
+        model = informed_by(self, user_features, item_features)
+        i, j = known_positions(*model.indices, *pairs_of(pairs, self.info.names))
+        mean, variance = model.moments(i, j)
         return clip_answer(self, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
 
     def predict_proba(self, pairs: Any) -> Floats:

@@ -146,14 +146,9 @@ class RecommendingParts(PredictingParts):
         return ranking.similar(self, which, n, side, by, candidates)
 
     def fold_in(
-        self,
-        history: Any,
-        y: ArrayLike | None = None,
-        *,
-        new: str = "user",
-        n_draws: int = folding.DRAWS,
-        side: str | None = None,
-    ) -> FoldedRow:
+        self, history: Any = None, y: ArrayLike | None = None, *, new: str = "user", features: Any = None,
+        n_draws: int = folding.DRAWS, side: str | None = None,
+    ) -> FoldedRow:  # fmt: skip
         """Fold in a new user from a handful of values, without fitting anything again.
 
         Parameters
@@ -161,6 +156,9 @@ class RecommendingParts(PredictingParts):
         history : dict {item: value}, pairs (item, value), or items with their values `y`
         new : {"user", "item"}, default "user"
             "item" folds in a new item from values of users.
+        features : dict {name: value}, optional
+            What is known of the user (item), such as ``{"age": 30}``, for a model that was fitted with features. With
+            them the history may be empty.
         n_draws : int, default 32
             Most draws that are used of a model with many.
         side : deprecated
@@ -176,7 +174,7 @@ class RecommendingParts(PredictingParts):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)
                 new = NOUNS[axis_of(side)]
-        return folding.fold_in(self, history, y, new, n_draws)
+        return folding.fold_in(self, history, y, new, n_draws, features)
 
     def explain(
         self, user: Any = None, item: Any = None, *, history: Any = None, by: str = "auto"

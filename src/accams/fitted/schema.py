@@ -13,6 +13,7 @@ from accams.settings.kinds import FLAG, NONE, Either, Integer, Words
 from accams.settings.schema import FINITE, SCALE, ListOf, Mapping, Schema, Text
 
 CODING = {"stencils": Integer(0), "coded": FLAG, "alike": FLAG}
+FEATURES = Schema(penalty=SCALE, spread=SCALE, columns=ListOf(Mapping(), most=10_000))
 SCHEMAS: dict[str, Schema] = {
     "stencils": Schema(1, ("unseen", "coded", "alike"), offset=FINITE, unseen=ListOf(Integer(0), 2), **CODING),
     "posterior": Schema(
@@ -20,7 +21,9 @@ SCHEMAS: dict[str, Schema] = {
         draws=ListOf(ListOf(Integer(0), 3)), offsets=ListOf(FINITE), effect_priors=ListOf(SCALE, 2),
         interaction_variance=SCALE, **CODING
     ),
-    "linear": Schema(slopes=Integer(0)),
+    "linear": Schema(slopes=Integer(0), given=ListOf(Integer(0), 2)),
+    "user_features": FEATURES,
+    "item_features": FEATURES,
     "ids": Schema(row=Words("positions", "integers", "json"), col=Words("positions", "integers", "json")),
     "values": Schema(
         1, ("range", "clip", "sigma", "zero_weight", "predicts"), predicts=FLAG, range=ListOf(FINITE, 2),
@@ -44,4 +47,6 @@ SCHEMAS: dict[str, Schema] = {
         1, ("names",), estimator=Text(), parameters=Mapping(), training=Mapping(), names=Either(NONE, ListOf(Text(), 2))
     ),
 }  # fmt: skip
-OPTIONAL = {"spread", "activity", "interactions", "history", "evaluation", "updates", "fit"}  # a reader may do without
+OPTIONAL = {  # a reader may do without
+    "user_features", "item_features", "spread", "activity", "interactions", "history", "evaluation", "updates", "fit",
+}  # fmt: skip

@@ -18,6 +18,8 @@ def fold_rows(
     profiles[u, first ...] = expected template rows, effects[u] = the row's effect, labels[u] = the most probable label
     of each stencil, or with `uniforms` (row, stencil), numbers between 0 and 1, a label drawn by its probability.
 
+    `log_prior` has a line for each row, or one for all.
+
     With a `blank` weight above 0, all other columns are zeros of that weight. Their sums come from cross[x, y], the
     number of columns with the column codes x and y, so they are never visited.
     """
@@ -48,6 +50,7 @@ def fold_rows(
                 left[p] -= profile[place + observed[s, p]]
                 N[place + observed[s, p]] += 1.0 - blank  # `cross` counts all columns, the observed ones too
             place += widths[s]
+        prior = log_prior[min(u, log_prior.shape[0] - 1)]
         effects[u] = 0.0
         for step in range(n_passes):
             if effect_variance > 0.0:
@@ -85,7 +88,7 @@ def fold_rows(
                         c = present[q]
                         t = flat[begin + a * width + c]
                         total += (N[place + c] * t - 2.0 * L[c]) * t
-                    score[a] = log_prior[at + a] - 0.5 * total / noise
+                    score[a] = prior[at + a] - 0.5 * total / noise
                     if score[a] > best:
                         best, labels[u, s] = score[a], a
                 total = 0.0

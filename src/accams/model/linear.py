@@ -32,6 +32,8 @@ class Linear:
         known of them, that of the prior.
     priors : (array (d,), array (d,))
         Variances of the entries of a new row and of a new column.
+    given : (int, int)
+        How many features of rows, and of columns, come from tables: the last ones.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Linear:
     n_slopes: int
     spreads: tuple[Singles, Singles]
     priors: tuple[Floats, Floats]
+    given: tuple[int, int] = (0, 0)
 
     @property
     def nbytes(self) -> int:
@@ -87,7 +90,8 @@ class Linear:
         d, n = self.rows.shape[1], self.n_slopes
         order = np.r_[n:d, 0:n]
         priors = self.priors[1][order], self.priors[0][order]
-        return type(self)(self.cols[:, order], self.rows[:, order], d - n, self.spreads[::-1], priors)
+        spreads, given = self.spreads[::-1], self.given[::-1]
+        return type(self)(self.cols[:, order], self.rows[:, order], d - n, spreads, priors, given)
 
     def put(self, rows: Positions, size: int, lines: Floats, spread: Floats) -> Self:
         """Return the part for `size` rows, with these entries and variances for `rows`."""
@@ -102,24 +106,25 @@ class Linear:
         spreads = np.delete(self.spreads[0], row), self.spreads[1]
         return replace(self, rows=np.delete(self.rows, row, axis=0), spreads=spreads)
 
-    def fitted(self, begins: Positions, cols: Positions, rest: Floats, noise: float) -> tuple[Floats, Floats]:
+    def fitted(
+        self, begins: Positions, cols: Positions, rest: Floats, noise: float, expected: Floats, fixed: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
         """Return entries of new rows, and the mean variance of their slopes, by ridge regression.
 
         Row u has the observations begins[u] .. begins[u + 1], at columns `cols`, of which stencils leave `rest`;
-        `noise` is the variance of an observation.
+        `noise` is the variance of an observation. `expected` are its entries without any observation, of which those
+        that are `fixed` do not change.
         """
-        n, d = len(begins) - 1, self.rows.shape[1]
-        lines, spread = np.zeros((n, d)), np.full(n, float(self.spreads[0][-1]))
-        known = self.priors[0] > 0.0
-        prior = np.diag(1.0 / self.priors[0][known])
-        slopes = np.count_nonzero(known[: self.n_slopes])
-        for u in np.flatnonzero(np.diff(begins)) if known.any() else ():
-            part = slice(begins[u], begins[u + 1])
-            X = self.cols[cols[part]][:, known].astype(np.float64)
-            covariance = np.linalg.inv(X.T @ X / noise + prior)
-            lines[u, known] = covariance @ (X.T @ rest[part]) / noise
-            if slopes:
-                spread[u] = np.diag(covariance)[:slopes].mean()
+        lines, spread = expected.copy(), np.full(len(begins) - 1, float(self.spreads[0][-1]))
+        slopes = np.arange(self.rows.shape[1]) < self.n_slopes
+        for u in np.flatnonzero(np.diff(begins)):
+            part, free = slice(begins[u], begins[u + 1]), (self.priors[0] > 0.0) & ~fixed[u]
+            X = self.cols[cols[part]].astype(np.float64)
+            left, X = rest[part] - X @ lines[u], X[:, free]
+            covariance = np.linalg.inv(X.T @ X / noise + np.diag(1.0 / self.priors[0][free]))
+            lines[u, free] += covariance @ (X.T @ left) / noise
+            if (free & slopes).any():
+                spread[u] = np.diag(covariance)[slopes[free]].mean()
         return lines, spread
 
     @property
@@ -134,7 +139,7 @@ def pack(part: Linear) -> tuple[dict[str, Any], Tensors]:
     tensors: Tensors = {"rows": part.rows[:-1], "cols": part.cols[:-1]}
     for side, spreads, priors in zip(("row", "col"), part.spreads, part.priors, strict=True):
         tensors |= {f"{side}_spreads": spreads, f"{side}_priors": priors}
-    return {"slopes": part.n_slopes}, tensors
+    return {"slopes": part.n_slopes, "given": list(part.given)}, tensors
 
 
 def unpack(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> Linear:
@@ -154,4 +159,7 @@ def unpack(fields: dict[str, Any], tensors: Tensors, shape: tuple[int, int]) -> 
         priors.append(prior)
     if lines[0].shape[1] != lines[1].shape[1] or not 0 <= fields["slopes"] <= lines[0].shape[1]:
         raise ValueError("its slopes and features do not go together")
-    return Linear(lines[0], lines[1], fields["slopes"], (spreads[0], spreads[1]), (priors[0], priors[1]))
+    d, n, given = lines[0].shape[1], fields["slopes"], fields["given"]
+    if not (0 <= given[0] <= d - n and 0 <= given[1] <= n):
+        raise ValueError("it has more features of tables than of all")
+    return Linear(lines[0], lines[1], n, (spreads[0], spreads[1]), (priors[0], priors[1]), (given[0], given[1]))

@@ -9,10 +9,33 @@ from numpy.typing import NDArray
 
 from accams.model.codes import THREADS
 from accams.use.scoring import Floats, Positions, Sums
+from accams.use.traits import LabelPriors
 
 ROWS_AT_ONCE = 4096
 PASSES = 4  # over all stencils; more change next to nothing
 FEW_SUMS, TURNS = 8, 2  # sums with whose labels slopes are found, and how often both are
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of new rows before their observations, by their features.
+
+    Attributes
+    ----------
+    priors : LabelPriors
+    lines : array (row, feature)
+        Entries in the linear part, if there is one.
+    fixed : array (row, feature)
+        Whether an entry is known, whatever the observations.
+    """
+
+    priors: LabelPriors
+    lines: Floats
+    fixed: NDArray[np.bool_]
+
+    def take(self, lines: slice) -> "Expected":
+        """Return what is expected of some of the rows."""
+        return Expected(self.priors.take(lines), self.lines[lines], self.fixed[lines])
 
 
 @dataclass(frozen=True)
@@ -56,26 +79,30 @@ class Folded:
 
 def fold(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
-    blank: float = 0.0, effect_variance: float | None = None,
+    blank: float = 0.0, effect_variance: float | None = None, expected: Expected | None = None,
 ) -> Folded:  # fmt: skip
     """Fold in rows with the observations begins[u] .. begins[u + 1], at known columns.
 
     With a seed, labels are drawn by their probabilities; without, the most probable ones are taken. All other columns
-    are zeros of weight `blank`. Without a variance of effects, that of the known rows is taken.
+    are zeros of weight `blank`. Without a variance of effects, that of the known rows is taken. `expected` is what
+    features say of the rows.
 
     Labels and slopes depend on each other: slopes are found by turns with the labels of a few of the sums.
     """
     n, linear = len(begins) - 1, sums.linear
     if linear is None:
-        return _folded(sums, noise, begins, cols, values, seed, blank, effect_variance)
-    few = some_sums(sums, FEW_SUMS)
-    rest = values
-    for _ in range(TURNS):
-        part = _folded(few, noise, begins, cols, rest, None, blank, effect_variance)
-        lines, spreads = linear.fitted(begins, cols, part.rest(few, begins, cols, values), noise**2)
-        rows = np.repeat(np.arange(n), np.diff(begins))
-        rest = values - np.einsum("pf,pf->p", lines[rows], linear.cols[cols].astype(np.float64))
-    whole = _folded(sums, noise, begins, cols, rest, seed, blank, effect_variance)
+        return _folded(sums, noise, begins, cols, values, seed, blank, effect_variance, expected)
+    few, shape = some_sums(sums, FEW_SUMS), (n, linear.rows.shape[1])
+    first = (np.zeros(shape), np.zeros(shape, np.bool_)) if expected is None else (expected.lines, expected.fixed)
+    lines, spreads, rows = first[0], np.full(n, linear.spreads[0][-1]), np.repeat(np.arange(n), np.diff(begins))
+
+    def without(lines: Floats) -> Floats:
+        return np.asarray(values - np.einsum("pf,pf->p", lines[rows], linear.cols[cols].astype(np.float64)))
+
+    for _ in range(TURNS if len(cols) else 0):
+        part = _folded(few, noise, begins, cols, without(lines), None, blank, effect_variance, expected)
+        lines, spreads = linear.fitted(begins, cols, part.rest(few, begins, cols, values), noise**2, *first)
+    whole = _folded(sums, noise, begins, cols, without(lines), seed, blank, effect_variance, expected)
     return replace(whole, lines=lines, spreads=spreads)
 
 
@@ -87,7 +114,7 @@ def some_sums(sums: Sums, most: int) -> Sums:
 
 def _folded(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None,
-    blank: float, effect_variance: float | None,
+    blank: float, effect_variance: float | None, expected: Expected | None = None,
 ) -> Folded:  # fmt: skip
     """Fold in rows without slopes, as `fold` does."""
     from accams.kernels.fold import fold_rows
@@ -103,8 +130,10 @@ def _folded(
             variance = _variance(codes.row_effects) if effect_variance is None else effect_variance
         cross = sums.column_pairs(d) if blank > 0.0 else np.zeros((0, 0))
         col_effects = np.zeros(0, np.float32) if codes.col_effects is None else codes.col_effects
+        heights, frequencies = sums.label_priors[d]
+        priors = frequencies[None] if expected is None else expected.priors.logs(codes, frequencies)
         fold_rows(
-            lo, hi, begins, cols, values, codes.cols, codes.flat, codes.starts, codes.widths, *sums.label_priors[d],
+            lo, hi, begins, cols, values, codes.cols, codes.flat, codes.starts, codes.widths, heights, priors,
             codes.offset, col_effects, noise * noise, variance, blank, cross, PASSES,
             _uniforms(seed, d, labels[d].shape), profiles, sums.places[d], effects[d], labels[d],
         )  # fmt: skip
@@ -119,7 +148,7 @@ def _folded(
 
 def fold_labels(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
-    blank: float = 0.0, effect_variance: float | None = None,
+    blank: float = 0.0, effect_variance: float | None = None, expected: Expected | None = None,
 ) -> Folded:  # fmt: skip
     """Fold in many rows, in batches: like `fold`, but without profiles, and with labels of the narrowest type."""
     parts = list[Folded]()
@@ -127,7 +156,8 @@ def fold_labels(
         some = begins[lo : lo + ROWS_AT_ONCE + 1]
         entries = slice(int(some[0]), int(some[-1]))
         key = None if seed is None else seed + (number << 64)
-        part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank, effect_variance)
+        told = None if expected is None else expected.take(slice(lo, lo + ROWS_AT_ONCE))
+        part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank, effect_variance, told)
         labels = [x.astype(codes.rows.dtype) for x, codes in zip(part.labels, sums.codes, strict=True)]
         parts.append(replace(part, profiles=part.profiles[:, :0], labels=labels))
     together = [np.concatenate(x) for x in zip(*(part.labels for part in parts), strict=True)]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import csr_array
 
 import accams
@@ -132,6 +133,11 @@ def of_format_2() -> Iterator[tuple[str, Any, Any, dict[str, Any]]]:
     rated = accams.Priors(implicit=2)
     slopes = accams.BayesianACCAMS(3, (4, 3), noise=1.0, n_chains=2, n_sweeps=4, priors=rated, random_state=0)
     yield "slopes-2", slopes.fit(train), pairs, {}  # on what was rated
+    ages = pd.DataFrame({"userId": train["userId"].unique()}).assign(age=lambda x: 20 + x.index % 5)
+    kinds = pd.DataFrame({"movieId": train["movieId"].unique()}).assign(
+        kind=lambda x: np.array(["a|b", "b", "c"])[x.index % 3]
+    )
+    yield "features-2", slopes.fit(train, user_features=ages, item_features=kinds), pairs, {}
     yield "updated-2", back.update(more, history=train), pairs, {"history": True}  # with what was taken in
 
 

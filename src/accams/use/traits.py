@@ -1,0 +1,114 @@
+"""Which labels the features of a row speak for: a ridge regression of the labels of known rows on their traits.
+
+For one stencil, the indicators of its labels are regressed on the standardised traits of the rows that have ratings,
+each row weighted by how much is known of it; what the regression says of a new row, cut off at nearly 0, is taken as
+the probabilities of its labels. Since predictions are linear in these indicators, this is what a regression of the
+predictions themselves would say. It is a label prior with covariates (a product partition model), learned afterwards.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from accams.model.codes import Codes
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+LEAST = 1e-3  # probability of a label
+MOST_LINES = 20_000  # rows that are regressed on; more are thinned evenly
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """The regression of anything on the traits of known rows.
+
+    Attributes
+    ----------
+    traits : array (row, trait)
+        Standardised traits of known rows.
+    weights : array (row,)
+        As many as a row has ratings: what is new is rated about as what has many, since that is what it is asked for.
+    penalty : float
+    """
+
+    traits: Floats
+    weights: Floats
+    penalty: float
+
+    @cached_property
+    def design(self) -> Floats:
+        """Traits with a constant."""
+        return with_constant(self.traits)
+
+    @cached_property
+    def solution(self) -> Floats:
+        """What multiplies values of the known rows to make coefficients (trait, row)."""
+        weighted = self.design * self.weights[:, None]
+        gram = weighted.T @ self.design
+        ridge = np.full(len(gram), self.penalty)
+        ridge[0] = 1e-9 * max(float(self.weights.sum()), 1.0)
+        return np.asarray(np.linalg.solve(gram + np.diag(ridge), weighted.T))
+
+    def left_out_errors(self, values: Floats) -> Floats:
+        """Return values (row, target) less what the regression on all other rows says of them."""
+        fitted = self.design @ (self.solution @ values)
+        own = np.einsum("rt,tr->r", self.design, self.solution)
+        return np.asarray((values - fitted) / np.maximum(1.0 - own, 0.05)[:, None])
+
+
+def with_constant(traits: Floats) -> Floats:
+    return np.hstack([np.ones((len(traits), 1)), traits])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPriors:
+    """Probabilities of the labels of new rows in each of several sums.
+
+    Attributes
+    ----------
+    regression : Regression
+    rows : positions
+        The known rows that it regresses on.
+    traits : array (new row, trait)
+        NaN in a row of which nothing is known: its labels have the frequencies of all.
+    """
+
+    regression: Regression
+    rows: Positions
+    traits: Floats
+
+    def take(self, lines: slice) -> "LabelPriors":
+        """Return the priors of some of the new rows."""
+        return LabelPriors(self.regression, self.rows, self.traits[lines])
+
+    def logs(self, codes: Codes, frequencies: Floats) -> Floats:
+        """Return log probabilities (new row, label), laid out as `frequencies`, which are those without features."""
+        heights = codes.heights
+        shares = self.shares(codes, heights)
+        known = np.asarray(np.isfinite(self.traits).all(axis=1))
+        logs = np.where(known[:, None], np.log(np.maximum(shares, LEAST)), frequencies)
+        logs[:, np.cumsum(heights) - 1] = -np.inf  # the average row is no label
+        return np.asarray(logs)
+
+    def shares(self, codes: Codes, heights: Positions) -> Floats:
+        """Return what the regression says of the labels of all stencils side by side."""
+        first, labels = np.cumsum(heights) - heights, codes.rows[self.rows].astype(np.int64)
+        places = (labels + first).ravel()
+        starts = np.arange(len(self.rows) + 1) * labels.shape[1]
+        ones = csr_array((np.ones(len(places)), places, starts), shape=(len(self.rows), int(heights.sum())))
+        coefficients = (ones.T @ self.regression.solution.T).T
+        return np.asarray(with_constant(np.nan_to_num(self.traits)) @ coefficients)
+
+
+def penalty_for(traits: Floats, weights: Floats, values: Floats, penalties: Sequence[float]) -> tuple[float, float]:
+    """Return the penalty with which left-out rows are predicted best, and the mean squared error then."""
+    errors = []
+    for penalty in penalties:
+        left = Regression(traits, weights, penalty).left_out_errors(values)
+        errors.append(float(np.average(np.square(left).mean(axis=1), weights=weights)))
+    best = int(np.argmin(errors))
+    return penalties[best], errors[best]
