@@ -152,6 +152,16 @@ def test_an_update_with_features_and_ratings(fitted: BayesianACCAMS) -> None:
     assert len(model.knowledge[0].codes) == M
 
 
+def test_what_clusters_stand_for(fitted: BayesianACCAMS) -> None:
+    told = [x for s in range(len(fitted.model_.explainer.stencils)) for x in fitted.cluster_traits(s)]
+    strong = [x for x in told if x.share > 0.9 and x.everywhere < 0.6]
+    assert {x.trait for x in strong} & {"genres Action", "genres Comedy", "genres Documentary"}
+    ages = [x for s in range(len(fitted.model_.explainer.stencils)) for x in fitted.cluster_traits(s, "users")]
+    assert any(x.trait.startswith("age") and x.share > x.everywhere for x in ages)
+    with pytest.raises(InputError, match="stencil must be an integer from 0 to"):
+        fitted.cluster_traits(99)
+
+
 # -- tables of many kinds ---------------------------------------------------------------------------------------------
 
 
@@ -233,6 +243,8 @@ def test_wrong_features_later(fitted: BayesianACCAMS, plain: BayesianACCAMS) -> 
         plain.fold_in(features={"age": 20})
     with pytest.raises(InputError, match="the model knows no features of items: fit it with item_features"):
         plain.update(item_features=ITEMS)
+    with pytest.raises(InputError, match="the model knows no features of items: fit it with item_features"):
+        plain.cluster_traits()
     with pytest.raises(InputError, match="the history is empty"):
         fitted.fold_in({})
 

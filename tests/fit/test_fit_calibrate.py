@@ -18,14 +18,13 @@ from accams.fit.calibrate import (
     calibrate,
     ensemble_losses,
     held_out_split,
-    lowest_point,
     noise_estimate,
     ruled_out,
-    smooth_lowest_point,
     stage_sweeps,
 )
 from accams.fit.chains import Chains
 from accams.fit.hyper import Hyperparameters
+from accams.fit.levels import lowest_point, smooth_lowest_point
 from accams.fit.noise import noise_of
 
 SIGMA = 0.5

@@ -12,7 +12,7 @@ from accams.fit.pattern import by_chance, pattern_features
 from accams.model.codes import Codes
 from accams.model.features import Encoder
 from accams.model.knowledge import Knowledge, pack, unpack
-from accams.use.traits import LabelPriors, Regression, penalty_for, with_constant
+from accams.use.traits import LabelPriors, Regression, with_constant
 
 RANDOM = np.random.default_rng(0)
 
@@ -87,16 +87,6 @@ def test_left_out_errors_are_those_of_leaving_out() -> None:
         rest = np.arange(30) != row
         fitted = Regression(traits[rest], weights[rest], 3.0).solution @ values[rest]
         np.testing.assert_allclose(left[row], values[row] - (with_constant(traits[[row]]) @ fitted)[0], rtol=1e-3)
-
-
-def test_the_penalty_depends_on_what_features_tell() -> None:
-    traits, weights = RANDOM.normal(size=(300, 3)), np.full(300, 10.0)
-    signal = traits @ RANDOM.normal(size=(3, 5))
-    penalties = (1.0, 100.0, 10_000.0)
-    told, error = penalty_for(traits, weights, signal + 0.1 * RANDOM.normal(size=signal.shape), penalties)
-    nothing, _ = penalty_for(traits, weights, RANDOM.normal(size=signal.shape), penalties)
-    assert told < nothing
-    assert error == pytest.approx(0.01, rel=0.2)
 
 
 def test_labels_follow_features() -> None:

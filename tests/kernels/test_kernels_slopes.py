@@ -46,7 +46,7 @@ def test_draws(kind: str, weighted: bool) -> None:
     precision, prior = 1e-10, np.linspace(1e-7, 1e-5, 5)
     expected = drawn(case, resid, own, partners, X, old, precision, prior, 7)
     by_row, change = resid[case.W > 0], np.zeros((23, 5), np.int32)
-    head = obs.row_starts, obs.cols, by_row, ticks, own, partners, X, old, precision, prior, LIMIT, *KEY
+    head = obs.row_starts, obs.cols, by_row, ticks, own, partners, X, None, old, precision, prior, LIMIT, *KEY
     for lo, hi in ((0, 11), (11, 23)):
         slopes.draw(lo, hi, *head, 7, change)
     assert np.abs(old + change - expected).max() <= 1  # of rounding
@@ -57,6 +57,14 @@ def test_draws(kind: str, weighted: bool) -> None:
     slopes.draw_dense(0, 23, np.ascontiguousarray(resid.T), np.ascontiguousarray(weights), *tail, dense)
     slopes.draw(0, 23, *head, 0, change)
     np.testing.assert_array_equal(dense, change)
+    if not weighted:  # sums of products may then be computed beforehand
+        grams, again = np.zeros((23, 5, 5), np.int32), np.zeros_like(change)
+        slopes.products(0, 23, obs.row_starts, obs.cols, ticks, X, grams)
+        np.testing.assert_array_equal(
+            grams, np.einsum("ij,jf,jg->ifg", case.W * (1 if ticks is None else 4), *[X.astype(float)] * 2)
+        )
+        slopes.draw(0, 23, *head[:7], grams, *head[8:], 0, again)
+        np.testing.assert_array_equal(again, change)
 
 
 def test_slopes_stay_within_their_limit() -> None:
@@ -65,7 +73,7 @@ def test_slopes_stay_within_their_limit() -> None:
     none, X = np.zeros((9, 2), np.int32), features_of(8, 2)
     resid = np.full(obs.nnz, 1 << 30, np.int32)
     draw = 1e-3, np.full(2, 1e-9), 100, *KEY, 0
-    slopes.draw(0, 9, obs.row_starts, obs.cols, resid, None, None, None, X, none, *draw, change)
+    slopes.draw(0, 9, obs.row_starts, obs.cols, resid, None, None, None, X, None, none, *draw, change)
     assert np.abs(change).max() == 100
 
 

@@ -12,7 +12,7 @@ from accams.data import build
 from accams.data.levels import places
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
-from accams.engine.grid import Grid
+from accams.engine.grid import LARGEST_FEATURE, MAX_TICK, Grid
 from accams.engine.local import NONE, Assigner, Gatherer, LocalPasses, Shift
 from accams.engine.passes import Data, Passes
 from accams.engine.rules import Blocked, Latent, Slopes
@@ -23,6 +23,7 @@ from accams.kernels.order import count_columns
 from accams.model.stencils import Labels
 from accams.threads import Range, Threads
 
+MOST_PRODUCTS = 1 << 26  # of features, kept for all chains
 FEW = 2.0  # as many observations of the average row as clusters of the other axis, divided by this, are few
 
 
@@ -80,13 +81,24 @@ def memory_orders(obs: Observations, grid: Grid, threads: Threads) -> list[Memor
     return [MemoryOrder(*pattern, w, threads.split(pattern[0])) for pattern, w in zip(patterns, weights, strict=True)]
 
 
+def _grams(order: MemoryOrder, features: NDArray[np.int8], passes: Passes) -> NDArray[np.int32] | None:
+    """Return the sums of products of features of every row, or None where they would take too much memory."""
+    (n, d), most = (len(order.starts) - 1, features.shape[1]), int(np.diff(order.starts).max(initial=0))
+    if n * d * d > MOST_PRODUCTS or (order.weights is not None) or most * LARGEST_FEATURE**2 > MAX_TICK:
+        return None
+    grams = np.empty((n, d, d), np.int32)
+    passes.engine.threads.run(slopes.products, order.ranges, order.starts, order.index, None, features, grams)
+    return readonly(grams)  # type: ignore[no-any-return]
+
+
 def drawn_slopes(
     passes: Passes, axis: int, rule: Slopes, order: MemoryOrder, resid: NDArray[np.int32]
 ) -> NDArray[np.int32]:
     """Return `Passes.slope_changes` for residuals in this order."""
     features, old = readonly(passes.engine.features[1 - axis]), passes.present_slopes(axis)
     weights = order.weights, readonly(passes.own_weights(axis)), readonly(passes.own_weights(1 - axis))
-    head, change = (order.starts, order.index, resid, *weights, features, old), np.empty_like(old)
+    grams = None if weights[2] is not None else passes.engine.grams_of(axis, lambda: _grams(order, features, passes))
+    head, change = (order.starts, order.index, resid, *weights, features, grams, old), np.empty_like(old)
     draw = *passes.slope_draw(axis, rule), passes.first[axis]
     passes.engine.threads.run(slopes.draw, order.ranges, *head, *draw, change)
     return change

@@ -299,7 +299,7 @@ class DiskState(LocalPasses, State):
 
         def work(lo: int, hi: int, x: LoadedRange) -> None:
             weights = x.weights, None if own is None else own[lo:hi], partners
-            head = x.starts, x.partners, x.resid, *weights, features, old[lo:hi]
+            head = x.starts, x.partners, x.resid, *weights, features, None, old[lo:hi]
             slopes.draw(0, hi - lo, *head, *draw, lo, change[lo:hi])
 
         self._run(axis, work)

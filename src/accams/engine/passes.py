@@ -4,7 +4,8 @@ Axis 0 is rows and axis 1 is columns. "Rows" stands for rows or columns, whichev
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,15 @@ class Data:
     def __init__(self, shape: tuple[int, int], uniform: bool, grid: Grid, threads: Threads) -> None:
         self.shape, self.uniform, self.grid, self.threads = shape, uniform, grid, threads
         self.features: Features = (None, None)
+        self._grams: dict[int, NDArray[np.int32] | None] = {}
+        self._lock = Lock()
+
+    def grams_of(self, axis: int, compute: Callable[[], NDArray[np.int32] | None]) -> NDArray[np.int32] | None:
+        """Return sums of products of features, which are computed once for all chains."""
+        with self._lock:
+            if axis not in self._grams:
+                self._grams[axis] = compute()
+            return self._grams[axis]
 
 
 class Passes(ABC):

@@ -64,6 +64,7 @@ class StencilEstimator(Settings):
     forget = delegated(Model.forget)
     explain = delegated(Model.explain)
     hierarchy = delegated(Model.hierarchy)
+    cluster_traits = delegated(Model.cluster_traits)
     diagnostics = delegated(Model.diagnostics)
     distill = delegated(Model.distill)
     compress = delegated(Model.compress)

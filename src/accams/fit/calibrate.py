@@ -39,13 +39,13 @@ from accams.fit.blocks import held_out_weights
 from accams.fit.chains import Chains
 from accams.fit.hyper import LEVELS
 from accams.fit.keys import Purpose, generator
+from accams.fit.levels import Tried, lowest_point, smooth_lowest_point
 from accams.fit.linking import fit_scale
 from accams.fit.noise import noise_of
 from accams.model.posterior import Posterior
 from accams.model.scale import Scale
 
 Floats = NDArray[np.float64]
-Tried = list[list[float]]  # one list per stage
 N_CHAINS = 2 * LEVELS  # minimum: two chains per level
 SPACINGS = (1.6, 1.25)  # ratio of neighbouring levels in each stage
 SWEEPS = (25, 20)  # sweeps of each stage, of which the last two thirds count;
@@ -337,34 +337,6 @@ def _next_levels(
         # They disagree: try levels there too. Frozen labels predict alike at all levels that are far too low.
         return (low if estimate < low else high), True
     return sigma2, at_edge
-
-
-def lowest_point(levels: Floats, errors: Floats) -> tuple[float, bool]:
-    """Return the minimum of the parabola through the best level and its neighbours, and whether one is missing."""
-    best = int(np.argmin(errors))
-    if best in (0, len(levels) - 1) or not (np.diff(levels[best - 1 : best + 2]) > 0.0).all():
-        return float(levels[best]), True
-    x, y = np.log(levels[best - 1 : best + 2]), errors[best - 1 : best + 2]
-    curvature, slope, _ = np.polyfit(x - x[1], y, 2)
-    shift = -slope / (2.0 * curvature) if curvature > 0.0 else 0.0
-    return float(np.exp(x[1] + np.clip(shift, x[0] - x[1], x[2] - x[1]))), False
-
-
-def smooth_lowest_point(levels: Tried, errors: Tried) -> float:
-    """Return the minimum of a parabola fitted to all levels, which varies less than the best level alone.
-
-    Each stage has its own constant, because errors fall from stage to stage.
-    """
-    x, y = np.log(np.concatenate(levels)), np.concatenate(errors)
-    best = float(levels[-1][int(np.argmin(errors[-1]))])
-    if len(np.unique(x)) < len(levels) + 2:  # clipping to the bounds has left too few distinct levels
-        return best
-    stage = np.repeat(np.arange(len(levels)), [len(tried) for tried in levels])
-    terms = np.column_stack([(x - x.mean()) ** 2, x - x.mean(), stage[:, None] == np.arange(len(levels))])
-    curvature, slope = np.linalg.lstsq(terms, y, rcond=None)[0][:2]
-    if curvature <= 0.0:
-        return best
-    return float(np.exp(np.clip(x.mean() - slope / (2.0 * curvature), x.min(), x.max())))
 
 
 def ruled_out(losses: Floats, level: int, best: int) -> bool:

@@ -35,7 +35,7 @@ def regression_of(model: Parts) -> tuple[Regression, Positions]:
     rows = np.setdiff1d(np.flatnonzero(given & (counts > 0.0)), model.unseen[0])
     if len(rows) > MOST_LINES:
         rows = rows[np.linspace(0, len(rows) - 1, MOST_LINES).round().astype(int)]
-    return Regression(known.traits(rows), counts[rows], known.penalty), rows
+    return Regression(known.traits(rows), counts[rows] ** known.power, known.penalty), rows
 
 
 def label_priors(model: Parts, traits: Floats) -> LabelPriors:

@@ -10,9 +10,11 @@ from accams.fitted.parts import Parts
 from accams.fitted.ranking import NOUNS, axis_of
 from accams.model.codes import Codes
 from accams.settings.kinds import Integer
+from accams.use.clusters import telling_traits
 from accams.use.explain import Explanation, explain
 from accams.use.hierarchy import Node, Tree, telling
 from accams.use.ids import as_ids, known
+from accams.use.records import ClusterTrait, Records
 from accams.use.scoring import Floats, Positions
 
 Keep = Callable[[list[Any]], Sequence[Any]]
@@ -25,6 +27,31 @@ def explanation(model: Parts, user: Any, item: Any) -> Explanation:
     values = float(mean[0]), float(model.clipped(mean)[0])
     many = model.posterior is not None
     return explain(model.explainer.members, int(i[0]), int(j[0]), (user, item), *values, many)
+
+
+def cluster_traits(model: Parts, side: str, stencil: int, n: int) -> Records[ClusterTrait]:
+    """Tell the features that members of the clusters of a stencil have in common."""
+    axis = axis_of(side)
+    Integer(1).check("n", n)
+    told_of, small = model.knowledge[axis], model.explainer
+    if told_of is None:
+        raise InputError(f"the model knows no features of {side}: fit it with {NOUNS[axis]}_features")
+    if not isinstance(stencil, (int, np.integer)) or not 0 <= stencil < len(small.stencils):
+        raise InputError(f"stencil must be an integer from 0 to {len(small.stencils) - 1}, not {stencil!r}")
+    codes, lines = small.stencils.codes, small.with_data(axis)
+    labels = (codes.rows, codes.cols)[axis][lines, stencil].astype(np.int64)
+    shares, given = told_of.shares(lines)
+    told = telling_traits(labels, codes.template(stencil).shape[axis] - 1, shares, given, n)
+    clusters, traits = np.array(told, np.int64).reshape(-1, 2).T
+    inside = [(labels == c) & given[:, t] for c, t in told]
+    columns = {
+        "cluster": clusters,
+        "size": np.bincount(labels, minlength=int(labels.max(initial=0)) + 1)[clusters],
+        "trait": np.array(told_of.encoder.labels, object)[traits],
+        "share": np.array([shares[mask, t].mean() for mask, (_, t) in zip(inside, told, strict=True)]),
+        "everywhere": np.array([shares[given[:, t], t].mean() for _, t in told]),
+    }
+    return Records(ClusterTrait, columns)
 
 
 def hierarchy(

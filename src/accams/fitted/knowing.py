@@ -7,26 +7,29 @@ import numpy as np
 
 from accams.data.features import FeatureTable
 from accams.data.ids import Index
+from accams.data.observations import Observations
 from accams.errors import InputError
+from accams.fit.noise import noise_of
 from accams.fitted.expecting import fixed_entries, label_priors, regression_of
 from accams.fitted.parts import Parts
 from accams.fitted.placing import Seen, extended, folded_into, put
 from accams.model.interactions import Interactions
 from accams.use.scoring import Floats, Positions
-from accams.use.traits import penalty_for
+from accams.use.traits import Regression
 
 P = TypeVar("P", bound=Parts)
-PENALTIES = tuple(10.0**x for x in np.arange(0.0, 6.6, 0.5))
-DRAWS = 64  # by which the regression is judged,
-LINES, PARTNERS = 4_000, 64  # at cells of so many rows with so many columns
+PENALTIES = 10.0 ** np.arange(-1.0, 5.1, 0.5)  # of the regression, relative to the mean weight of a row,
+POWERS = 0.0, 0.5, 1.0  # which is one of these of its number of ratings
+DRAWS = 32  # by which the regression is judged,
+LINES, PARTNERS = 4_000, 256  # at cells of so many rows with so many columns
 LABELLED = 200  # rows whose labels are drawn by their features, to see how far draws are apart then
 
 
-def informed(model: P, random_state: Any = 0) -> P:
-    """Return a model whose users and items without ratings are placed by their features."""
+def informed(model: P, observations: Observations, random_state: Any = 0) -> P:
+    """Return a model of these observations whose users and items without any are placed by their features."""
     for axis in (1, 0):
         if model.knowledge[axis] is not None:
-            model = calibrated(model, axis)
+            model = calibrated(model, axis, observations)
             known = model.knowledge[axis]
             assert known is not None
             lines = np.intersect1d(model.unseen[axis], np.flatnonzero(known.given))
@@ -58,10 +61,11 @@ def with_features(model: P, axis: int, frame: Any, random_state: Any = 0) -> P:
     return _grown(_placed(model, axis, index, np.sort(again), random_state), axis)
 
 
-def calibrated(model: P, axis: int) -> P:
+def calibrated(model: P, axis: int, observations: Observations) -> P:
     """Return a model with the penalty of the regression on features, and the spread of what it does not tell.
 
-    Both come from known rows as if they were new: each is predicted by the features of all others.
+    Both come from known rows as if they were new: each is predicted by the features of all others, and compared with
+    its ratings. The spread is such that intervals hold as many of them as they should.
     """
     thin, known = model.thin(DRAWS), model.knowledge[axis]
     assert known is not None
@@ -69,14 +73,32 @@ def calibrated(model: P, axis: int) -> P:
     regression, rows = regression_of(turned)
     if len(rows) < 2 or turned.posterior is None:
         return model
-    some = _evenly(np.arange(len(rows)), LINES)
-    partners = _evenly(turned.with_data(1), PARTNERS)
-    values = _told(turned, rows[some], partners)
-    penalty, error = penalty_for(regression.traits[some], regression.weights[some], values, PENALTIES)
-    known = replace(known, penalty=penalty * len(rows) / len(some))
+    some, random = _evenly(np.arange(len(rows)), LINES), np.random.default_rng(0)
+    partners = turned.with_data(1)
+    partners = np.sort(random.choice(partners, min(len(partners), PARTNERS), replace=False))
+    means, fixed = _told(turned, rows[some], partners)
+    i, j, values = _rated(observations, axis, rows[some], partners)
+    if not len(values):
+        return model
+    rest, best = model.latent(values) - fixed[i, j], (np.inf, known, means)
+    for power in POWERS:
+        some_known = replace(known, power=power)
+        weights = regression_of(replace(turned, knowledge=(some_known, None)))[0].weights[some]
+        for penalty in PENALTIES * weights.mean():
+            left_out = means - Regression(regression.traits[some], weights, penalty).left_out_errors(means)
+            error = float(np.mean(np.square(rest - left_out[i, j])))
+            if error < best[0]:
+                fitting = replace(some_known, penalty=penalty * len(rows) / len(some))
+                best = error, fitting, left_out + fixed
+    known, left_out = best[1:]
     turned = replace(turned, knowledge=(known, None))
-    spread = max(error - _apart(turned, _evenly(rows, LABELLED), partners), 0.0)
-    return replace(model, knowledge=put(model.knowledge, axis, replace(known, spread=spread)))
+    users = partners[j] if axis == 1 else np.full(len(j), -1)
+    variance = _apart(turned, _evenly(rows, LABELLED), partners) + model.row_noise(users)
+    if turned.linear is not None:
+        variance = variance + turned.linear.variances_of_new(rows[some][i], partners[j])
+    means = left_out[i, j]
+    more = noise_of(values, values - means, variance, np.ones(len(values)), True, model.scale)
+    return replace(model, knowledge=put(model.knowledge, axis, replace(known, spread=more**2)))
 
 
 def _placed(model: P, axis: int, index: Index, lines: Positions, random_state: Any) -> P:
@@ -105,16 +127,31 @@ def _evenly(positions: Positions, most: int) -> Positions:
     )
 
 
-def _told(model: Parts, rows: Positions, partners: Positions) -> Floats:
-    """Return what the model says of these rows at some columns, less what slopes on their features say."""
+def _told(model: Parts, rows: Positions, partners: Positions) -> tuple[Floats, Floats]:
+    """Return what the model says of these rows at some columns, in two parts: the second is that of their features."""
     assert model.posterior is not None
-    i, j = np.repeat(rows, len(partners)), np.tile(partners, len(rows))
-    mean = model.posterior.moments_of_draws(i, j)[0].reshape(len(rows), len(partners))
-    linear, known = model.linear, model.knowledge[0]
-    if linear is None or known is None:
-        return mean
-    fixed = fixed_entries(model)
-    return np.asarray(mean - linear.rows[rows][:, fixed].astype(np.float64) @ linear.cols[partners][:, fixed].T)
+    i, j, shape = np.repeat(rows, len(partners)), np.tile(partners, len(rows)), (len(rows), len(partners))
+    means = model.posterior.moments_of_draws(i, j)[0].reshape(shape)
+    linear, of_features = model.linear, np.zeros(shape)
+    if linear is not None:
+        fixed = fixed_entries(model)
+        of_features = linear.rows[rows][:, fixed].astype(np.float64) @ linear.cols[partners][:, fixed].T
+    return means - of_features, of_features
+
+
+def _rated(
+    observations: Observations, axis: int, rows: Positions, partners: Positions
+) -> tuple[Positions, Positions, Floats]:
+    """Return the observations of these rows (columns) at some partners: places among both, and values."""
+    places = [np.full(size, -1) for size in (observations.shape if axis == 0 else observations.shape[::-1])]
+    places[0][rows], places[1][partners] = np.arange(len(rows)), np.arange(len(partners))
+    own, other = places if axis == 0 else places[::-1]
+    by_row = np.repeat(own, np.diff(observations.row_starts))
+    inside = np.flatnonzero((by_row >= 0) & (other[observations.cols] >= 0))
+    found = by_row[inside], other[observations.cols[inside]]
+    values = observations.stored_values[inside].astype(np.float64)
+    observations.release_pages()
+    return (*found, values) if axis == 0 else (found[1], found[0], values)
 
 
 def _apart(model: Parts, rows: Positions, partners: Positions) -> float:

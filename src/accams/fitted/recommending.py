@@ -19,7 +19,7 @@ from accams.use.explain import Explanation
 from accams.use.hierarchy import Node
 from accams.use.ids import as_ids, check_number
 from accams.use.list_evaluation import ListEvaluation
-from accams.use.records import Recommendation, Records, SimilarItem, SimilarUser
+from accams.use.records import ClusterTrait, Recommendation, Records, SimilarItem, SimilarUser
 
 
 class RecommendingParts(PredictingParts):
@@ -210,6 +210,24 @@ class RecommendingParts(PredictingParts):
         if history is not None:
             return self.fold_in(history).explain(item, "value")
         return explaining.explanation(self, user, item)
+
+    def cluster_traits(self, stencil: int = 0, side: str = "items", n: int = 3) -> Records[ClusterTrait]:
+        """Tell what the clusters of a stencil stand for, by the features that their members have in common.
+
+        Parameters
+        ----------
+        stencil : int, default 0
+            Of the model that explains (`explain`): of many draws, the small one that is distilled from them.
+        side : {"items", "users"}, default "items"
+        n : int, default 3
+            Most features that are told of a cluster.
+
+        Returns
+        -------
+        Records of ClusterTrait
+            The largest cluster first, each with what is most above chance first.
+        """
+        return explaining.cluster_traits(self, side, stencil, n)
 
     def hierarchy(
         self, depth: int = 3, side: str = "items", *, branches: int | None = 3, least: int | None = None,

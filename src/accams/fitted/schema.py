@@ -9,11 +9,11 @@ has fields there and tensors called ``part/name``. Rules for what a reader does 
 """
 
 from accams.settings.common import FEEDBACK
-from accams.settings.kinds import FLAG, NONE, Either, Integer, Words
+from accams.settings.kinds import FLAG, NONE, Either, Integer, Number, Words
 from accams.settings.schema import FINITE, SCALE, ListOf, Mapping, Schema, Text
 
 CODING = {"stencils": Integer(0), "coded": FLAG, "alike": FLAG}
-FEATURES = Schema(penalty=SCALE, spread=SCALE, columns=ListOf(Mapping(), most=10_000))
+FEATURES = Schema(penalty=SCALE, power=Number(0.0, 1.0), spread=SCALE, columns=ListOf(Mapping(), most=10_000))
 SCHEMAS: dict[str, Schema] = {
     "stencils": Schema(1, ("unseen", "coded", "alike"), offset=FINITE, unseen=ListOf(Integer(0), 2), **CODING),
     "posterior": Schema(

@@ -63,11 +63,26 @@ def _add(weight, resid, features, line, gram, sums):
             row[g] += wx * line[g]
 
 
+@kernel
+def products(lo, hi, starts, index, weights, X, grams):
+    """Write the sums w x x' over the observations of each row, which stay the same while partners have no weights."""
+    d = X.shape[1]
+    gram, sums, line = np.zeros((d, d)), np.zeros(d), np.zeros(d)
+    for i in range(lo, hi):
+        gram[:] = 0.0
+        for p in range(starts[i], starts[i + 1]):
+            _add(np.float64(weight_at(p, index[p], weights, None)), 0, X[index[p]], line, gram, sums)
+        grams[i] = gram
+
+
 @contracted
 def draw(
-    lo, hi, starts, index, resid, weights, own, partners, X, old, precision, prior, limit, key0, key1, first, change
+    lo, hi, starts, index, resid, weights, own, partners, X, grams, old, precision, prior, limit, key0, key1, first,
+    change,
 ):  # fmt: skip
     """Draw slopes of the rows [lo, hi) on the features `X` of their partners; see `_solve`.
+
+    `grams` are None or those of `products`.
 
     `weights`, `own` and `partners` are None or the weights of observations, rows and partners; `precision` is that of
     an observation of weight one unit. Random numbers are keyed by the row's number in the whole matrix, where row 0 is
@@ -76,11 +91,19 @@ def draw(
     d = X.shape[1]
     gram, sums, y, line = np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
     for i in range(lo, hi):
-        gram[:] = 0.0
         sums[:] = 0.0
-        for p in range(starts[i], starts[i + 1]):
-            j = index[p]
-            _add(np.float64(weight_at(p, j, weights, partners)), resid[p], X[j], line, gram, sums)
+        if grams is None:
+            gram[:] = 0.0
+            for p in range(starts[i], starts[i + 1]):
+                j = index[p]
+                _add(np.float64(weight_at(p, j, weights, partners)), resid[p], X[j], line, gram, sums)
+        else:
+            gram[:] = grams[i]
+            for p in range(starts[i], starts[i + 1]):
+                j = index[p]
+                wr, features = np.float64(weight_at(p, j, weights, None)) * np.float64(resid[p]), X[j]
+                for f in range(d):
+                    sums[f] += wr * np.float64(features[f])
         scale = precision if own is None else precision * own[i]
         _solve(gram, sums, scale, old[i], prior, limit, key0, key1, first + i, y, line, change[i])
 

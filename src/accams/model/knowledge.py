@@ -30,6 +30,8 @@ class Knowledge:
         Traits of every line in 254ths; 255 where nothing is known.
     penalty : float
         Ridge penalty of the regression of labels on traits (`accams.use.traits`).
+    power : float
+        A line counts there by its number of ratings to this power.
     spread : float
         Variance of what the features do not tell of a new line, beside that of the draws.
     """
@@ -37,6 +39,7 @@ class Knowledge:
     encoder: Encoder
     codes: Bytes
     penalty: float = 1.0
+    power: float = 1.0
     spread: float = 0.0
 
     @classmethod
@@ -74,6 +77,11 @@ class Knowledge:
         standard = (codes / STEPS - self.encoder.mean) / self.encoder.deviation
         return np.asarray(standard * (codes != MISSING))
 
+    def shares(self, lines: Positions) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the traits of these lines, from 0 to 1, and whether they are known."""
+        codes = self.codes[lines]
+        return np.minimum(codes / STEPS, 1.0), codes != MISSING
+
     def features(self) -> Floats:
         """Return what slopes are on, for every line."""
         return self.encoder.projected(self.traits(np.arange(len(self.codes))))
@@ -86,7 +94,7 @@ def pack(known: Knowledge) -> tuple[dict[str, Any], Tensors]:
         {"name": x.name, **({"knots": list(x.knots)} if x.knots else {"values": list(x.values)})}
         for x in encoder.columns
     ]
-    fields = {"penalty": known.penalty, "spread": known.spread, "columns": columns}
+    fields = {"penalty": known.penalty, "power": known.power, "spread": known.spread, "columns": columns}
     tensors: Tensors = {"codes": known.codes, "mean": encoder.mean, "deviation": encoder.deviation}
     return fields, {**tensors, "components": encoder.components}
 
@@ -112,5 +120,5 @@ def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> Knowledge:
         raise ValueError("the deviations of its features cannot be")
     return Knowledge(
         Encoder(tuple(columns), mean, deviation, components), tensors["codes"], float(fields["penalty"]),
-        float(fields["spread"]),
+        float(fields["power"]), float(fields["spread"]),
     )  # fmt: skip

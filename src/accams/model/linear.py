@@ -69,6 +69,11 @@ class Linear:
         rows, cols = self.spreads
         return np.asarray(rows[i].astype(np.float64) * self._lengths[1][j] + cols[j] * self._lengths[0][i])
 
+    def variances_of_new(self, i: Positions, j: Positions) -> Floats:
+        """Return the variance at these cells if nothing was known of the slopes of the rows."""
+        new, (rows, cols) = float(self.spreads[0][-1]), self._lengths
+        return np.asarray(new * cols[j] + self.spreads[1][j] * rows[i])
+
     def bound(self) -> float:
         """Return what no term exceeds."""
         largest = (np.abs(x).max(axis=0, initial=0.0).astype(np.float64) for x in (self.rows, self.cols))

@@ -69,6 +69,28 @@ class SimilarUser(NamedTuple):
     score: float
 
 
+class ClusterTrait(NamedTuple):
+    """A feature that the members of a cluster have more often than all.
+
+    Attributes
+    ----------
+    cluster : int
+        Label of the cluster in the stencil.
+    size : int
+        Its members with ratings.
+    trait : str
+        Name and value of the feature, such as "genres Comedy".
+    share, everywhere : float
+        How many of the members have it, and of all.
+    """
+
+    cluster: int
+    size: int
+    trait: str
+    share: float
+    everywhere: float
+
+
 R = TypeVar("R", bound=tuple[Any, ...])
 
 

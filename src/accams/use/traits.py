@@ -6,7 +6,6 @@ the probabilities of its labels. Since predictions are linear in these indicator
 predictions themselves would say. It is a label prior with covariates (a product partition model), learned afterwards.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,7 +30,7 @@ class Regression:
     traits : array (row, trait)
         Standardised traits of known rows.
     weights : array (row,)
-        As many as a row has ratings: what is new is rated about as what has many, since that is what it is asked for.
+        How much each row counts.
     penalty : float
     """
 
@@ -102,13 +101,3 @@ class LabelPriors:
         ones = csr_array((np.ones(len(places)), places, starts), shape=(len(self.rows), int(heights.sum())))
         coefficients = (ones.T @ self.regression.solution.T).T
         return np.asarray(with_constant(np.nan_to_num(self.traits)) @ coefficients)
-
-
-def penalty_for(traits: Floats, weights: Floats, values: Floats, penalties: Sequence[float]) -> tuple[float, float]:
-    """Return the penalty with which left-out rows are predicted best, and the mean squared error then."""
-    errors = []
-    for penalty in penalties:
-        left = Regression(traits, weights, penalty).left_out_errors(values)
-        errors.append(float(np.average(np.square(left).mean(axis=1), weights=weights)))
-    best = int(np.argmin(errors))
-    return penalties[best], errors[best]
