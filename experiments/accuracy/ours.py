@@ -4,6 +4,7 @@ Every run is `BayesianACCAMS(**setting)` fitted to nine tenths of a data set and
 `predict`, as a user would. `--setting` takes parameters as JSON; `--paper` starts from `BayesianACCAMS.paper()`.
 
 Run: python experiments/accuracy/ours.py [--sets ml-100k ml-1m jester] [--seeds 0 1 2] [--setting JSON] [--paper]
+     [--features]
      python experiments/accuracy/ours.py --table            (only print what is known)
 """
 
@@ -26,6 +27,7 @@ from accams.data.splits import permutation_test_positions
 from accams.threads import available_cores
 from common import table, use_local_data
 from export import SEEDS, SETS, in_file_order, observations
+from film_features import movielens_features
 
 HERE = Path(__file__).resolve().parent
 RIVALS = {"svdpp": "SVD++", "svd": "SVD", "myfm": "myFM"}
@@ -37,20 +39,22 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def run(name: str, seed: int, setting: dict[str, Any], paper: bool) -> dict[str, Any]:
-    """Fit one split and measure it."""
+def run(name: str, seed: int, setting: dict[str, Any], paper: bool, features: bool = False) -> dict[str, Any]:
+    """Fit one split and measure it, with features of films and users if asked for."""
     rows, cols, y = in_file_order(name, observations(name))[:3]
     pairs = np.stack([rows, cols], axis=1)
     test = permutation_test_positions(len(y), 0.1, seed)
     train = np.setdiff1d(np.arange(len(y)), test)
     model = BayesianACCAMS.paper(**setting) if paper else BayesianACCAMS().set_params(**setting)
+    users, films = movielens_features(name.removeprefix("ml-")) if features else (None, None)
     began = perf_counter()
-    model.fit(pairs[train], y[train], predict_at=pairs[test])
+    model.fit(pairs[train], y[train], predict_at=pairs[test], user_features=users, item_features=films)
     seconds = perf_counter() - began
     mean, interval = model.predict(pairs[test], quantiles=[0.05, 0.95])
     one = np.clip(model.stencils_.predict(*_positions(model, pairs[test])), *model.value_range_)
     inside = (y[test] >= interval[:, 0]) & (y[test] <= interval[:, 1])
-    label = ("paper " if paper else "") + (json.dumps(setting) if setting else "" if paper else "defaults")
+    told = json.dumps(setting) if setting else "" if paper else "defaults"
+    label = ("paper " if paper else "") + ("features " if features else "") + told
     return {
         "set": name,
         "seed": seed,
@@ -129,6 +133,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--setting", type=json.loads, default={}, help="parameters as JSON")
     parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--features", action="store_true", help="with genres, years, age, sex, occupation (MovieLens)")
     parser.add_argument("--out", type=Path, default=HERE / "ours.csv")
     parser.add_argument("--table", action="store_true", help="only print what is known")
     given = parser.parse_args()
@@ -136,7 +141,7 @@ def main() -> None:
     if not given.table:
         for name in given.sets:
             for seed in given.seeds:
-                row = run(name, seed, given.setting, given.paper)
+                row = run(name, seed, given.setting, given.paper, given.features)
                 keep(given.out, row)
                 print(", ".join(f"{k} {v}" for k, v in row.items()), flush=True)
     print(compare(given.out), summary(given.out), sep="\n\n")

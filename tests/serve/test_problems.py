@@ -53,7 +53,12 @@ def check(answer: Any, status: int, detail: str) -> None:
         ("predict", {"pairs": []}, 422, "pairs: List should have at least 1 item"),
         ("predict", {"pairs": [[USER]]}, 422, "pairs.0: List should have at least 2 items"),
         ("predict", {"pairs": [[USER, 98765]]}, 404, "there is no item 98765"),
-        ("predict", {"items": [ITEM]}, 422, "give either pairs of user and item, or rated and items"),
+        (
+            "predict",
+            {"items": [ITEM]},
+            422,
+            "give either pairs of user and item, or rated (or features, or both) and items",
+        ),
         ("predict", {"model": "lists", "pairs": [[USER, ITEM]]}, 422, "predict needs a model that predicts values"),
         ("explain", {"user": USER}, 422, "item: Field required"),
         ("explain", {"user": USER, "item": 98765}, 404, "there is no item 98765"),

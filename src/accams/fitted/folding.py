@@ -187,10 +187,12 @@ def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: 
     return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values, features)
 
 
-def fold_in_at(model: Parts, positions: Positions, values: Floats, n_draws: int = DRAWS) -> FoldedRow:
-    """Return a new user from finite values of items by position."""
+def fold_in_at(
+    model: Parts, positions: Positions, values: Floats, n_draws: int = DRAWS, features: Any = None
+) -> FoldedRow:
+    """Return a new user from finite values of items by position, and features by name."""
     check_values(model, values)
-    return FoldedRow.at(model.thin(n_draws), positions, values)
+    return FoldedRow.at(model.thin(n_draws), positions, values, features)
 
 
 def traits_of(model: Parts, features: Any) -> Floats:

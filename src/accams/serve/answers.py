@@ -34,7 +34,7 @@ class Answers:
 
     def recommend(self, ask: RecommendAsk) -> Answer:
         """Return the best items for a known user or for somebody new."""
-        by = ranked_by(self.model, ask.by, ask.quantile)
+        by = self._by(ask, ask.quantile)
         if ask.interval is not None:
             self.model.need_spread("interval")
         who, leave_out = self._who(ask, ask.unknown), self._leaves_out(ask, by)
@@ -66,7 +66,7 @@ class Answers:
             rows = self._positions(0, names, ask.unknown)
             users, moments = self._shown(0, rows, names), self.model.moments(rows, cols)
         else:
-            users, moments = [None] * len(cols), self._folded(ask.rated or {}).moments(cols)
+            users, moments = [None] * len(cols), self._folded(ask).moments(cols)
         mean = self.model.clipped(moments[0]).tolist()
         found = [
             {"user": user, "item": item, "prediction": value}
@@ -91,7 +91,7 @@ class Answers:
 
     def explain(self, ask: ExplainAsk) -> Answer:
         """Return why a prediction, or a place in a list, is what it is."""
-        by = ranked_by(self.model, ask.by)
+        by = self._by(ask)
         who, item = self._who(ask, ask.unknown), self._positions(1, [ask.item], "error")
         return {**self.explorer.head, **self.explaining.of(who, item, by, ask.terms)[0]}
 
@@ -134,7 +134,7 @@ class Answers:
 
     def _leaves_out(self, ask: RecommendAsk, by: str) -> bool:
         """Return whether to leave out what was seen: unless told, where that is known."""
-        informed = ask.rated is not None or self.model.interactions is not None
+        informed = ask.user is None or self.model.interactions is not None
         if by == "choice" and not informed:
             raise Problem(422, "lists need what a user has chosen: start the service with --history, or give rated")
         if ask.exclude_seen and not informed:
@@ -144,22 +144,32 @@ class Answers:
             )  # fmt: skip
         return informed if ask.exclude_seen is None else ask.exclude_seen
 
+    def _by(self, ask: RecommendAsk | ExplainAsk, quantile: float | None = None) -> str:
+        """Return whether lists are ranked by choice or by value: of somebody without a history only by value."""
+        if ask.user is None and ask.rated is None:
+            if ask.by == "choice":
+                raise Problem(422, "lists by choice need what somebody has rated or chosen: give rated")
+            return ranked_by(self.model, "value", quantile)
+        return ranked_by(self.model, ask.by, quantile)
+
     # -- who and what is asked about ----------------------------------------------------------------------
 
     def _who(self, ask: SomebodyAsk, unknown: str) -> Somebody:
-        if ask.rated is not None:
-            return Somebody(None, -1, self._folded(ask.rated))
+        if ask.user is None:
+            return Somebody(None, -1, self._folded(ask))
         [row] = self._positions(0, [ask.user], unknown).tolist()
         return Somebody(ask.user if row < 0 else self._id(0, row), row, None)
 
-    def _folded(self, rated: dict[str, float]) -> FoldedRow:
-        return fold_in_at(self.model, self._positions(1, list(rated), "error"), np.array(list(rated.values())))
+    def _folded(self, ask: SomebodyAsk | PredictAsk) -> FoldedRow:
+        rated = ask.rated or {}
+        values = np.array(list(rated.values()), np.float64)
+        return fold_in_at(self.model, self._positions(1, list(rated), "error"), values, features=ask.features)
 
     def _positions(self, axis: int, ids: list[Any], unknown: str) -> Positions:
         """Return the positions of ids, of which text may be that of an integer; -1 where unknown ones are allowed."""
         index = self.model.indices[axis]
         found = [index.place(x) for x in ids]
-        if unknown == "error" and min(found) < 0:
+        if unknown == "error" and min(found, default=0) < 0:
             self.explorer.position(axis, ids[found.index(-1)])  # raises, with the nearest ids
         return np.array(found, np.int64)
 

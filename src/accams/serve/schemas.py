@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchem
 
 MOST_ITEMS = 1000  # of a list
 MOST_IDS = 10_000  # in a request
+MOST_FEATURES = 200
 MOST_LINES = 50_000  # of an answer: items, or terms of explanations
 LONGEST_ID = 10_000  # characters
 
@@ -46,6 +47,16 @@ Rated = Annotated[
 ]
 By = Literal["auto", "value", "choice"]
 Unknown = Literal["error", "average"]
+Text = Annotated[str, Field(max_length=LONGEST_ID)]
+Features = Annotated[
+    dict[Text, Number | Text | Annotated[list[Text], Field(max_length=MOST_FEATURES)] | None],
+    Field(
+        min_length=1,
+        max_length=MOST_FEATURES,
+        description="What is known of somebody new, by the names of the features that the model was fitted with",
+        examples=[{"age": 30, "sex": "F"}],
+    ),
+]
 
 
 class Ask(BaseModel):
@@ -70,11 +81,14 @@ class SomebodyAsk(Ask):
 
     user: Annotated[Id | None, Field(description="Id of a known user")] = None
     rated: Rated | None = None
+    features: Features | None = None
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "SomebodyAsk":
-        if (self.user is None) == (self.rated is None):
-            raise ValueError("give either user, the id of a known one, or rated, what somebody new has rated")
+        if (self.user is None) == (self.rated is None and self.features is None):
+            raise ValueError(
+                "give either user, the id of a known one, or rated, what somebody new has rated (or features, or both)"
+            )
         return self
 
 
@@ -110,15 +124,19 @@ class PredictAsk(Ask):
 
     pairs: Annotated[list[Pair] | None, Field(min_length=1, max_length=MOST_IDS, examples=[[[17, 260]]])] = None
     rated: Rated | None = None
+    features: Features | None = None
     items: Annotated[Ids | None, Field(min_length=1)] = None
     interval: Share | None = None
     unknown: Unknown = "error"
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "PredictAsk":
-        given = self.pairs is not None, self.rated is not None, self.items is not None
-        if given not in ((True, False, False), (False, True, True)):
-            raise ValueError("give either pairs of user and item, or rated and items")
+        somebody = self.rated is not None or self.features is not None
+        if (self.pairs is not None, somebody, self.items is not None) not in (
+            (True, False, False),
+            (False, True, True),
+        ):
+            raise ValueError("give either pairs of user and item, or rated (or features, or both) and items")
         return self
 
     @property
