@@ -58,6 +58,15 @@ def test_an_update(folder: Path, tmp_path: Path) -> None:
     assert model.predict([(4, 90), (5, 91)]).mean() > model.predict([(5, 90), (4, 91)]).mean() + 0.7
 
 
+def test_users_whose_features_look_like_ids(folder: Path, tmp_path: Path) -> None:
+    """New users of the ages 20 and 21 are not the users 20 and 21."""
+    (folder / "more.csv").write_text("user,sex,age\n800,f,20\n801,m,21\n", "utf-8")
+    out = tmp_path / "n.accams"
+    done_well("update", folder / "m.accams", folder / "news.csv", "-o", out, "--user-features", folder / "more.csv")
+    model = accams.load(out)
+    assert {800, 801} <= set(model.users.tolist())
+
+
 def test_what_is_refused(folder: Path) -> None:
     fit = "fit", folder / "ratings.csv", "-o", folder / "n.accams"
     assert "need --model bayes: ACCAMS knows none" in refusal(

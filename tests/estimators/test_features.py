@@ -97,6 +97,9 @@ def test_a_resumed_fit_is_the_same(tmp_path: Path) -> None:
     whole = make(noise="calibrated", n_sweeps=16).fit(TRAIN, **how)
     make(callbacks=[lambda x: x.phase == "sampling" and x.sweep == 8]).set_params(**settings).fit(TRAIN, **how)
     again = make().set_params(**settings).fit(TRAIN, resume=path, **how)
+    other = ITEMS.assign(year=ITEMS["year"].to_numpy()[::-1])
+    with pytest.raises(InputError, match="is a checkpoint of other data"):
+        make().set_params(**settings).fit(TRAIN, resume=path, user_features=USERS, item_features=other)
     pairs = table_of(NEW_USERS | SEEN)[["user", "item"]]
     np.testing.assert_array_equal(again.predict(pairs), whole.predict(pairs))
 
@@ -195,6 +198,35 @@ def test_pairs_matrices_and_stores(tmp_path: Path) -> None:
     assert model.model_.shape == (M - NEW, N - NEW)
 
 
+def test_ids_as_text_are_the_same_ids(fitted: BayesianACCAMS) -> None:
+    items = ITEMS.assign(item=ITEMS["item"].astype(str))
+    assert make(n_sweeps=4, n_chains=1).fit(TRAIN, item_features=items).model_.shape[1] == N
+    assert fitted.update(item_features=items[:4]).shape[1] == N
+
+
+def test_a_part_of_the_features_leaves_the_others(fitted: BayesianACCAMS) -> None:
+    updated = fitted.update(item_features=ITEMS[["item", "year"]])
+    np.testing.assert_array_equal(updated.knowledge[1].codes, fitted.model_.knowledge[1].codes)
+
+
+def test_who_is_asked_for_while_fitting() -> None:
+    """Averages over the sweeps know nothing of features: who has no ratings is predicted by the model."""
+    pairs = table_of(NEW_ITEMS)[["user", "item"]]
+    model = make(n_sweeps=12, n_chains=2).fit(TRAIN, item_features=ITEMS, predict_at=pairs)
+    np.testing.assert_allclose(model.predicted_at_, model.predict(pairs))
+
+
+def test_one_value_only(tmp_path: Path) -> None:
+    model = make().fit(TRAIN.assign(rating=3.0), item_features=ITEMS, user_features=USERS)
+    model.save(tmp_path / "m.accams")
+    assert model.predict(table_of(NEW_ITEMS)[["user", "item"]]).tolist() == [3.0] * int(NEW_ITEMS.sum())
+
+
+def test_missing_cells_of_one_line(fitted: BayesianACCAMS) -> None:
+    for item in ({"genres": None, "year": 1990}, {"genres": "Comedy", "year": None}, {"genres": [], "year": "1990"}):
+        assert np.isfinite(fitted.fold_in(new="item", features=item).predict(["u20"])).all()
+
+
 # -- bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +244,7 @@ def test_tables_that_cannot_be() -> None:
     refused("no id of item_features is among those of the ratings", item_features=ITEMS.assign(item=-1 - ITEMS["item"]))
     refused("item_features has no column beside the ids", item_features=ITEMS[["item"]])
     refused("item_features has no lines", item_features=ITEMS[:0])
+    refused("column 'year' of item_features has a value beyond 1e.30", item_features=ITEMS.assign(year=1e200))
     refused("column 'year' of item_features has an infinite value", item_features=ITEMS.assign(year=np.inf))
     refused("the item id in item_features is missing", item_features=ITEMS.assign(item=ITEMS["item"].where(GENRE > 0)))
     with pytest.warns(UserWarning, match="features without two different values .* are left out: one, none, title"):
@@ -245,6 +278,9 @@ def test_wrong_features_later(fitted: BayesianACCAMS, plain: BayesianACCAMS) -> 
         plain.update(item_features=ITEMS)
     with pytest.raises(InputError, match="the model knows no features of items: fit it with item_features"):
         plain.cluster_traits()
+    for odd in (10**400, {}, np.timedelta64(3, "D"), float("inf"), 1e200):
+        with pytest.raises(InputError, match="'age'"):
+            fitted.fold_in(features={"age": odd})
     with pytest.raises(InputError, match="the history is empty"):
         fitted.fold_in({})
 

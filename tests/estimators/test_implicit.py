@@ -119,6 +119,11 @@ def test_a_resumed_fit_is_the_same(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(ELSEWHERE), whole.predict(ELSEWHERE))
 
 
+def test_slopes_are_there_however_few_sweeps_are_recorded() -> None:
+    model = make(n_sweeps=20, schedule__n_burn_in=17).fit(PAIRS, VALUES)
+    assert model.posterior_.linear is not None
+
+
 def test_the_seed_decides() -> None:
     one, other = (make(n_threads=n, n_sweeps=8).fit(PAIRS, VALUES) for n in (1, 2))
     np.testing.assert_array_equal(one.predict(ELSEWHERE), other.predict(ELSEWHERE))

@@ -51,7 +51,7 @@ def _update(
     with Console(stderr=True).status("placing users and items"):
         drift = model.drift(news)
         tables = (
-            None if path is None else FeatureTable.read(path, axis, model.indices[axis])
+            None if path is None else FeatureTable.read(path, axis, model.indices[axis], model.id_names[axis])
             for axis, path in enumerate(features)
         )
         known: dict[str, Any] = dict(zip(("user_features", "item_features"), tables, strict=True))

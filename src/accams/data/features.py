@@ -17,6 +17,7 @@ from accams.data.sniff import is_number
 from accams.data.titles import read_table
 from accams.errors import InputError
 
+LARGEST = 1e30
 SEPARATOR = "|"  # between several values of one cell, as in Action|Comedy
 IDS = (("id", *ROW_NAMES), ("id", *COL_NAMES))  # usual names of the columns of ids
 NOUNS = ("user", "item")
@@ -60,19 +61,22 @@ class FeatureTable:
         ids_in = _column_of_ids(table.columns, axis, name, what)
         ids = as_id_array(table.get_column(ids_in).to_numpy(), f"{NOUNS[axis]} id in {what}")
         others = [each for each in table.columns if each != ids_in]
+        if len({str(each) for each in others}) < len(others):
+            raise InputError(f"{what} has two columns of the same name")
         found = cls(ids, {str(each): _column(table.get_column(each), str(each), what) for each in others})
         found.check(axis, what)
         return found
 
     @classmethod
-    def read(cls, path: str | Path, axis: int, index: Index) -> Self:
+    def read(cls, path: str | Path, axis: int, index: Index, name: str | None = None) -> Self:
         """Read the features of users or items from a file.
 
-        The ids are in the column that matches most of the index, or else in one with a usual name.
+        The ids are in the column of this or a usual name, or else in the one that matches most of the index.
         """
 
-        def by_name(header: list[str]) -> int:
-            return header.index(_column_of_ids(header, axis, None, Path(path).name))
+        def by_name(header: list[str]) -> int | None:
+            found = _id_column(header, axis, name)
+            return None if found is None else header.index(found)
 
         table = read_table(path, index, f"{NOUNS[axis]} features", by_name)
         ids = np.array([index.own("" if x is None else str(x).strip()) for x in table.columns[table.ids]], object)
@@ -81,9 +85,10 @@ class FeatureTable:
             if p != table.ids:
                 stripped = ["" if cell is None else str(cell).strip() for cell in cells]
                 numeric = any(stripped) and all(is_number(cell) for cell in stripped if cell)
+                told = Path(path).name
                 columns[name] = (
-                    np.array([float(cell) if cell else np.nan for cell in stripped])
-                    if numeric
+                    _numbers([cell or None for cell in stripped], name, told)
+                    if numeric or not any(stripped)
                     else [_texts(cell) or [] for cell in stripped]
                 )
         found = cls(as_id_array(ids, f"{NOUNS[axis]} id in {table.name}"), columns)
@@ -109,7 +114,7 @@ class FeatureTable:
         columns: dict[str, Any] = {}
         for name, value in features.items():
             one = _texts(value)
-            columns[str(name)] = np.array([_number(value)]) if one is None else [one]
+            columns[str(name)] = _numbers([value], str(name), "features") if one is None else [one]
         return cls(np.array([NOUNS[axis]], object), columns)
 
     def only(self, mask: NDArray[np.bool_]) -> Self:
@@ -119,6 +124,14 @@ class FeatureTable:
             name: x[kept] if isinstance(x, np.ndarray) else [x[p] for p in kept] for name, x in self.columns.items()
         }
         return type(self)(self.ids[kept], columns)
+
+    def named_as(self, index: Index, axis: int) -> Self:
+        """Return the table with its ids as an index has them: "7" is 7 where all ids are integers."""
+        if self.ids.dtype.kind == "i" or not len(index):
+            return self
+        found = replace(self, ids=as_id_array(np.array([index.own(x) for x in self.ids.tolist()], object)))
+        found.check(axis, f"{NOUNS[axis]}_features")
+        return found
 
     def positions(self, index: Index, axis: int) -> NDArray[np.int64]:
         """Return the position of each id; raise InputError where none is known, as of the wrong column."""
@@ -131,12 +144,17 @@ class FeatureTable:
         return found
 
 
-def _column_of_ids(columns: list[str], axis: int, name: str | None, what: str) -> str:
-    """Return the name of the column of ids."""
+def _id_column(columns: list[str], axis: int, name: str | None) -> str | None:
+    """Return the column of ids: the one of this name, or of a usual one."""
     if name is not None and name in columns:
         return name
     plain = {plain_name(str(each)): each for each in reversed(columns)}
-    found = next((plain[each] for each in IDS[axis] if each in plain), None)
+    return next((plain[each] for each in IDS[axis] if each in plain), None)
+
+
+def _column_of_ids(columns: list[str], axis: int, name: str | None, what: str) -> str:
+    """Return the name of the column of ids, or raise InputError."""
+    found = _id_column(columns, axis, name)
     if found is None:
         called = "" if name is None else f" {name!r}, as in the ratings, or"
         raise InputError(
@@ -163,6 +181,8 @@ def _numbers(cells: list[Any], name: str, what: str) -> NDArray[np.float64]:
         raise InputError(f"column {name!r} of {what} holds neither numbers nor text") from None
     if np.isinf(numbers).any():
         raise InputError(f"column {name!r} of {what} has an infinite value")
+    if np.nanmax(np.abs(numbers), initial=0.0) > LARGEST:
+        raise InputError(f"column {name!r} of {what} has a value beyond {LARGEST:g}: rescale it")
     return numbers
 
 
@@ -181,12 +201,14 @@ def _missing(cell: Any) -> bool:
 
 def _texts(cell: Any) -> list[str] | None:
     """Return the values of a cell of text, or None for a number or a cell that is missing."""
-    if isinstance(cell, (list, tuple, set, frozenset, np.ndarray)):
-        return [str(each).strip() for each in cell if not _missing(each)]
-    if not isinstance(cell, (str, bytes)):
+    if isinstance(cell, (list, tuple, set, frozenset)) or (isinstance(cell, np.ndarray) and cell.ndim):
+        parts = [str(each) for each in cell if not _missing(each)]
+    elif isinstance(cell, (str, bytes)):
+        parts = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell).split(SEPARATOR)
+    else:
         return None
-    text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
-    return [part.strip() for part in text.split(SEPARATOR) if part.strip()]
+    whole = [part.encode("utf-8", "replace").decode().strip() for part in parts]  # without lone surrogates
+    return [part for part in whole if part]
 
 
 def grown(observations: Observations, axis: int, index: Index) -> Observations:

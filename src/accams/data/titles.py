@@ -62,12 +62,9 @@ class TextTable(NamedTuple):
 
 
 def read_table(
-    path: str | Path, index: Index, what: str, otherwise: Callable[[list[str]], int] | None = None
+    path: str | Path, index: Index, what: str, by_name: Callable[[list[str]], int | None] = lambda _: None
 ) -> TextTable:
-    """Read a table with a line for each id; the column of ids is the one that matches most ids of the index.
-
-    If there is no such column, `otherwise` tells it by the names of all, or the table is refused.
-    """
+    """Read a table with a line for each id; the column of ids is known `by_name`, or matches most ids of the index."""
     with open_file(Path(path)) as file:
         if file.format not in ("text", "parquet"):
             raise InputError(f"{file.name} is not a table of {what}: it must be text or Parquet")
@@ -76,9 +73,10 @@ def read_table(
         columns = [list(column) for column in zip(*lines, strict=True)]
         positions = [_find(index, ["" if x is None else x for x in column]) for column in columns]
         known = [len(np.unique(found[found >= 0])) for found in positions]
-        if not columns or (not max(known) and otherwise is None):
+        ids = by_name(header) if columns else None
+        if ids is None and (not columns or not max(known)):
             raise InputError(f"{file.name} does not match the model: no column has ids such as {example(index.ids)}")
-        ids = int(np.argmax(known)) if max(known) or otherwise is None else otherwise(header)
+        ids = int(np.argmax(known)) if ids is None else ids
         return TextTable(file.name, header, columns, ids, positions[ids])
 
 

@@ -146,7 +146,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
                 return any(answers)
 
             training, validation = parts_of(self, observations, seed)
-            saving = checkpointing_of(self, observations, resume, seed)
+            saving = checkpointing_of(self, observations, resume, seed, plan.given)
             fitted = fit(training, plan, asked, validation, watch, saving)
         return self._take(X, y, observations, cells, fitted, known, seed)
 
@@ -173,7 +173,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
             fit_history=fitted.history, sigma=_fold_noise(fitted) or None, scale=fitted.scale, knowledge=known,
         )  # fmt: skip
         self.model_ = informed(self.model_, observations, seed)
-        self._keep_predicted(cells, fitted)
+        self._keep_predicted(cells, observations, fitted)
         self._warn(fitted)
         return self
 
@@ -182,19 +182,20 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         if pairs is None:
             return None, None
         i, j = known_positions(observations.row_index, observations.col_index, *pairs_of(pairs))
-        known = (i >= 0) & (j >= 0)
+        known = _with_data(observations, i, j)
         return (i, j), (i[known], j[known])
 
-    def _keep_predicted(self, cells: Cells | None, fitted: BayesianFit) -> None:
+    def _keep_predicted(self, cells: Cells | None, observations: Observations, fitted: BayesianFit) -> None:
         """Set `predicted_at_`: streamed averages where row and column are known, elsewhere those of the draws."""
         for name in ("predicted_at_", "predicted_at_std_"):
             self.__dict__.pop(name, None)
         if cells is None or fitted.asked is None:
             return
         (i, j), (mean, spread) = cells, np.empty((2, len(cells[0])))
-        known = (i >= 0) & (j >= 0)
+        known, posterior = _with_data(observations, i, j), self.model_.posterior
+        assert posterior is not None
         mean[known], spread[known] = fitted.asked
-        mean[~known], spread[~known] = fitted.posterior.moments(i[~known], j[~known])
+        mean[~known], spread[~known] = posterior.moments(i[~known], j[~known])
         self.predicted_at_, self.predicted_at_std_ = self.model_.clipped(mean), np.sqrt(spread)
 
     def _warn(self, fitted: BayesianFit) -> None:
@@ -211,6 +212,12 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         if fitted.interrupted:
             draws, sweeps = len(fitted.posterior), len(fitted.history)
             warn(f"interrupted: the model is usable, with {draws} draws after {sweeps} sweeps")
+
+
+def _with_data(observations: Observations, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return at which cells both the row and the column have observations; -1 has none."""
+    rows, cols = (np.append(observations.counts(axis) > 0, False) for axis in (0, 1))
+    return np.asarray(rows[i] & cols[j])
 
 
 def _is_constant(observations: Observations) -> bool:

@@ -33,6 +33,7 @@ def with_features(
             raise InputError("features need missing cells: with observed zeros there are none")
         table = FeatureTable.of(frame, axis, None if names is None else str(names[axis]))
         index = (observations.row_index, observations.col_index)[axis]
+        table = table.named_as(index, axis)
         lines = table.positions(index, axis)
         encoder = Encoder.learned(table)
         if observations.store is None:

@@ -68,7 +68,8 @@ def within_memory(settings: BayesianSettings, observations: Observations, plan: 
 
 def features_at_most(plan: FitPlan) -> int:
     """Return how many features rows may have slopes on."""
-    return MOST_TELLING if plan.n_features is None else plan.n_features
+    given: int = sum(x.shape[1] for x in plan.given if x is not None)
+    return given + (MOST_TELLING if plan.n_features is None else plan.n_features)
 
 
 def _streamed(

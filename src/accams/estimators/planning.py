@@ -94,12 +94,13 @@ def seed_for(settings: BayesianSettings, resume: str | Path | None) -> int:
 
 
 def checkpointing_of(
-    settings: BayesianSettings, observations: Observations, resume: str | Path | None, seed: int
-) -> Checkpointing:
+    settings: BayesianSettings, observations: Observations, resume: str | Path | None, seed: int,
+    given: Given = (None, None),
+) -> Checkpointing:  # fmt: skip
     """Return where the run is saved and what it goes on from, checked."""
     parameters = {name: encoded(x) for name, x in plain_parameters(settings, ("callbacks", "verbose")).items()}
     wanted = settings.checkpoint is not None or resume is not None
-    about = {"parameters": parameters, "data": fingerprint(observations) if wanted else "", "seed": seed}
+    about = {"parameters": parameters, "data": fingerprint(observations, *given) if wanted else "", "seed": seed}
     if resume is not None:
         check_checkpoint(resume, about)
     return Checkpointing(settings.checkpoint, records(settings)[1].checkpoint_every, resume, about)

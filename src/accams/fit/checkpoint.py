@@ -13,8 +13,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accams.data.observations import Observations
+from accams.engine.grid import FEATURE_STEP
 from accams.errors import ModelFileError
 from accams.fit.calibrate import Calibration
 from accams.fit.gibbs import Chain
@@ -98,13 +100,17 @@ def read(path: str | Path) -> tuple[dict[str, Any], Tensors]:
     return header, tensors
 
 
-def fingerprint(observations: Observations) -> str:
-    """Return a short checksum of the data."""
+def fingerprint(observations: Observations, *features: NDArray[np.float64] | None) -> str:
+    """Return a short checksum of the data, and of features if there are any."""
     total = zlib.crc32(json.dumps([observations.shape, observations.nnz, observations.blank_weight]).encode())
     for array in (observations.row_starts, observations.cols, observations.stored_values, observations.stored_weights):
         for first in range(0, 0 if array is None else len(array), PIECE):
             total = zlib.crc32(np.ascontiguousarray(array[first : first + PIECE]).data, total)  # type: ignore[index]
             observations.release_pages()
+    for axis, array in enumerate(features):
+        if array is not None:
+            rounded = np.rint(array / FEATURE_STEP).astype(np.int8)
+            total = zlib.crc32(np.ascontiguousarray(rounded).data, zlib.crc32(bytes([axis]), total))
     return f"{total:08x}"
 
 

@@ -43,8 +43,8 @@ class SlopeMeans:
     width: int = 1  # of a block, in draws of slopes
 
     def add(self, sweep: int, chains: Sequence[Chain], factor: float) -> None:
-        """Add the slopes of a sweep, if it has drawn any; those of ordinal chains are multiplied by a factor."""
-        if sweep % SLOPE_INTERVAL:
+        """Add the slopes of a sweep, if it is the first or has drawn new ones (of ordinal chains times a factor)."""
+        if sweep % SLOPE_INTERVAL and any(self.blocks):
             return
         for axis, blocks in enumerate(self.blocks):
             drawn = [self._of(axis, sweep, c, factor if c.ordinal else 1.0) for c in chains if _has(c, axis)]

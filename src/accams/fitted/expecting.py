@@ -28,6 +28,12 @@ def expected_of(model: Parts, traits: Floats) -> Expected:
 
 def regression_of(model: Parts) -> tuple[Regression, Positions]:
     """Return the regression on the features of rows, and the rows that it is on."""
+    if "regression" not in model._kept:
+        model._kept["regression"] = _regression_of(model)
+    return model._kept["regression"]  # type: ignore[no-any-return]
+
+
+def _regression_of(model: Parts) -> tuple[Regression, Positions]:
     known, active = model.knowledge[0], model.activity
     assert known is not None
     counts = np.ones(model.shape[0]) if active is None else active[0] - 1.0

@@ -18,6 +18,7 @@ from accams.fitted.ranking import catalogue_of, chosen, ranked_by
 from accams.model.interactions import Interactions
 from accams.model.posterior import with_spread
 from accams.settings.kinds import Integer, Words
+from accams.threads import SINGLE_BLAS
 from accams.use.because import ListExplanation
 from accams.use.explain import Explanation, explain
 from accams.use.fold import Folded, fold
@@ -60,9 +61,13 @@ class FoldedRow:
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
         seen, variance = model.latent(values), model.effect_variance
-        expected = None if features is None else expected_of(model, traits_of(model, features))
-        how: dict[str, Any] = {"blank": model.blank, "effect_variance": variance, "expected": expected}
-        folded = fold(model.sums, model.noise, begins, positions, seen, **how)
+        how: dict[str, Any] = {"blank": model.blank, "effect_variance": variance}
+        if features is None:
+            folded = fold(model.sums, model.noise, begins, positions, seen, **how)
+        else:
+            with SINGLE_BLAS:  # once for all draws
+                how["expected"] = expected_of(model, traits_of(model, features))
+                folded = fold(model.sums, model.noise, begins, positions, seen, **how)
         return cls(model, folded, positions, values, features=features)
 
     @property

@@ -14,6 +14,7 @@ from accams.fitted.expecting import fixed_entries, label_priors, regression_of
 from accams.fitted.parts import Parts
 from accams.fitted.placing import Seen, extended, folded_into, put
 from accams.model.interactions import Interactions
+from accams.threads import SINGLE_BLAS
 from accams.use.scoring import Floats, Positions
 from accams.use.traits import Regression
 
@@ -27,13 +28,14 @@ LABELLED = 200  # rows whose labels are drawn by their features, to see how far 
 
 def informed(model: P, observations: Observations, random_state: Any = 0) -> P:
     """Return a model of these observations whose users and items without any are placed by their features."""
-    for axis in (1, 0):
-        if model.knowledge[axis] is not None:
-            model = calibrated(model, axis, observations)
-            known = model.knowledge[axis]
-            assert known is not None
-            lines = np.intersect1d(model.unseen[axis], np.flatnonzero(known.given))
-            model = _placed(model, axis, model.indices[axis], lines, random_state)
+    with SINGLE_BLAS:
+        for axis in (1, 0):
+            if model.knowledge[axis] is not None:
+                model = calibrated(model, axis, observations)
+                known = model.knowledge[axis]
+                assert known is not None
+                lines = np.intersect1d(model.unseen[axis], np.flatnonzero(known.given))
+                model = _placed(model, axis, model.indices[axis], lines, random_state)
     return model
 
 
@@ -51,14 +53,15 @@ def with_features(model: P, axis: int, frame: Any, random_state: Any = 0) -> P:
     if known is None:
         noun = ("user", "item")[axis]
         raise InputError(f"the model knows no features of {noun}s: fit it with {noun}_features")
-    table = FeatureTable.of(frame, axis, model.id_names[axis])
+    table = FeatureTable.of(frame, axis, model.id_names[axis]).named_as(model.indices[axis], axis)
     index, lines = extended(model.indices[axis], table.ids)
     active = model.activity
     silent = np.ones(0, np.bool_) if active is None else active[axis] <= 1.0  # placed by features before, or never
     known = known.put(lines, len(index), table)
     model = replace(model, knowledge=put(model.knowledge, axis, known))
     again = lines[(lines >= len(silent)) | silent[np.minimum(lines, len(silent) - 1)]]
-    return _grown(_placed(model, axis, index, np.sort(again), random_state), axis)
+    with SINGLE_BLAS:
+        return _grown(_placed(model, axis, index, np.sort(again), random_state), axis)
 
 
 def calibrated(model: P, axis: int, observations: Observations) -> P:
@@ -71,7 +74,7 @@ def calibrated(model: P, axis: int, observations: Observations) -> P:
     assert known is not None
     turned = thin if axis == 0 else thin.transposed
     regression, rows = regression_of(turned)
-    if len(rows) < 2 or turned.posterior is None:
+    if len(rows) < 2 or turned.posterior is None or not len(model.stencils):
         return model
     some, random = _evenly(np.arange(len(rows)), LINES), np.random.default_rng(0)
     partners = turned.with_data(1)

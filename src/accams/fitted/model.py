@@ -112,8 +112,8 @@ class Model(FormerNames, RecommendingParts):
             choice it is placed by what those who chose it have chosen before: that takes a history, given or held by
             the model, of at least half of the users whom the lists were learned from.
         user_features, item_features : DataFrame, optional
-            Features of new users (items), or other ones of known users, for a model that was fitted with some. Those
-            without observations are placed by their features alone; X may then be left out.
+            Features of users (items), for a model that was fitted with some. New ones without observations, and those
+            that never had any, are placed by them; X may then be left out. Who has been fitted stays as it is.
         random_state : int, default 0
             Seed by which labels are drawn where there are many draws.
 

@@ -7,6 +7,7 @@ shares that sum to 1. A cell that is missing has none, and counts as the average
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 
 from accams.data.features import FeatureTable
 from accams.errors import InputError, warn
+from accams.threads import SINGLE_BLAS
 
 Floats = NDArray[np.float64]
 MOST_VALUES = 100  # of a column of text: the most frequent ones
+LONGEST = 200  # characters of a value of text that counts
 FEWEST_LINES = 3  # that have a value of text, for it to count
 KNOTS = 7  # typical values of a column of numbers, unless it has no more than these:
 FEW_NUMBERS = 10
@@ -43,7 +46,11 @@ class Trait:
     def encoded(self, cells: Any, size: int) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the traits of `size` cells, and whether each cell is known."""
         numeric = isinstance(cells, np.ndarray)
-        if cells is None:
+        if self.knots and cells is not None and not numeric:  # numbers that were told as text
+            with suppress(ValueError):
+                one = [float(texts[0]) if len(texts) == 1 else np.nan for texts in cells]
+                cells, numeric = np.array(one), True
+        if cells is None or (numeric and np.isnan(cells).all()) or not (numeric or any(cells)):
             return np.zeros((size, len(self.labels))), np.zeros(size, np.bool_)
         if numeric != bool(self.knots):
             kinds = ("numbers", "text") if self.knots else ("text", "numbers")
@@ -111,7 +118,8 @@ class Encoder:
         deviation = np.sqrt((np.square(F - mean) * known).sum(axis=0) / counts)
         deviation = np.maximum(deviation, SMALLEST_DEVIATION)
         Z = (F - mean) / deviation * known
-        sizes, vectors = np.linalg.eigh(Z.T @ Z / size)
+        with SINGLE_BLAS:  # whose sums depend on the number of threads
+            sizes, vectors = np.linalg.eigh(Z.T @ Z / size)
         keep = np.argsort(-sizes)[:MOST_DIMENSIONS]
         keep = keep[sizes[keep] > LEAST_VARIANCE]
         vectors = (
@@ -144,7 +152,8 @@ class Encoder:
 
     def projected(self, traits: Floats) -> Floats:
         """Return the same for standardised traits."""
-        return np.asarray(np.clip(traits @ self.components, -REACH, REACH))
+        with SINGLE_BLAS:
+            return np.asarray(np.clip(traits @ self.components, -REACH, REACH))
 
 
 def _trait(name: str, cells: Any) -> Trait | None:
@@ -156,7 +165,8 @@ def _trait(name: str, cells: Any) -> Trait | None:
             knots = np.unique(np.quantile(x, np.linspace(0.0, 1.0, KNOTS)))
         return Trait(name, knots=tuple(knots.tolist())) if len(knots) > 1 else None
     counts = Counter(text for texts in cells for text in set(texts))
-    some = [text for text, n in counts.most_common(MOST_VALUES) if n >= FEWEST_LINES]
+    short = Counter({text: n for text, n in counts.items() if len(text) <= LONGEST})
+    some = [text for text, n in short.most_common(MOST_VALUES) if n >= FEWEST_LINES]
     known = sum(bool(texts) for texts in cells)
     telling = [text for text in some if counts[text] < known]
     return Trait(name, values=tuple(sorted(telling))) if telling else None

@@ -53,7 +53,11 @@ class Knowledge:
         shares, known = self.encoder.shares(table)
         codes = np.full((size, len(self.encoder.mean)), MISSING, np.uint8)
         codes[: min(size, len(self.codes))] = self.codes[:size]
-        codes[lines] = np.where(known, np.rint(STEPS * shares), MISSING).astype(np.uint8)
+        told = np.repeat(
+            [x.name in table.columns for x in self.encoder.columns], [len(x.labels) for x in self.encoder.columns]
+        )
+        new = np.where(known, np.rint(STEPS * shares), MISSING).astype(np.uint8)
+        codes[lines] = np.where(told, new, codes[lines])
         return replace(self, codes=codes)
 
     def grown(self, size: int) -> Self:

@@ -1,6 +1,7 @@
 """The linear part of a model: what rows and columns have on features of each other, beside the stencils."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -132,7 +133,7 @@ class Linear:
                 spread[u] = np.diag(covariance)[slopes[free]].mean()
         return lines, spread
 
-    @property
+    @cached_property
     def _lengths(self) -> tuple[Floats, Floats]:
         """Squared lengths of the features of rows and of columns."""
         rows, cols = self.rows[:, self.n_slopes :], self.cols[:, : self.n_slopes]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from accams.model.codes import Codes
+from accams.threads import SINGLE_BLAS
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -46,15 +47,17 @@ class Regression:
     @cached_property
     def solution(self) -> Floats:
         """What multiplies values of the known rows to make coefficients (trait, row)."""
-        weighted = self.design * self.weights[:, None]
-        gram = weighted.T @ self.design
-        ridge = np.full(len(gram), self.penalty)
-        ridge[0] = 1e-9 * max(float(self.weights.sum()), 1.0)
-        return np.asarray(np.linalg.solve(gram + np.diag(ridge), weighted.T))
+        with SINGLE_BLAS:  # whose sums depend on the number of threads
+            weighted = self.design * self.weights[:, None]
+            gram = weighted.T @ self.design
+            ridge = np.full(len(gram), self.penalty)
+            ridge[0] = 1e-9 * max(float(self.weights.sum()), 1.0)
+            return np.asarray(np.linalg.solve(gram + np.diag(ridge), weighted.T))
 
     def left_out_errors(self, values: Floats) -> Floats:
         """Return values (row, target) less what the regression on all other rows says of them."""
-        fitted = self.design @ (self.solution @ values)
+        with SINGLE_BLAS:
+            fitted = self.design @ (self.solution @ values)
         own = np.einsum("rt,tr->r", self.design, self.solution)
         return np.asarray((values - fitted) / np.maximum(1.0 - own, 0.05)[:, None])
 
@@ -100,4 +103,5 @@ class LabelPriors:
         starts = np.arange(len(self.rows) + 1) * labels.shape[1]
         ones = csr_array((np.ones(len(places)), places, starts), shape=(len(self.rows), int(heights.sum())))
         coefficients = (ones.T @ self.regression.solution.T).T
-        return np.asarray(with_constant(np.nan_to_num(self.traits)) @ coefficients)
+        with SINGLE_BLAS:
+            return np.asarray(with_constant(np.nan_to_num(self.traits)) @ coefficients)
