@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 import twins
 from test_engine_latent import assert_same, residuals
 
-from accams import InputError
+from accams import InputError, Observations, memory_estimate
 from accams.engine.base import Engine
+from accams.engine.choose import make_engine
 from accams.engine.grid import Grid
 from accams.engine.ray.engine import RayEngine
+from accams.engine.rules import Slopes
 from accams.fit.gibbs import SLOPE_INTERVAL, Chain
 from accams.fit.hyper import Hyperparameters
 from accams.threads import Threads
@@ -129,6 +132,26 @@ def test_a_chain_goes_on_from_another() -> None:
 def test_threads_and_chunks_do_not_matter(threads: Threads) -> None:
     data = twins.case("missing", (31, 24))
     compare(*(chain_of(engine_of(data, "cpu", "both", threads=each)) for each in (Threads(1), threads)), 2)
+
+
+def test_the_estimate_of_memory() -> None:
+    """What two chains hold after a draw of slopes is within what the estimate adds for them."""
+    random = np.random.default_rng(0)
+    X = np.where(random.random((1_500, 400)) < 0.2, random.normal(size=(1_500, 400)), np.nan)
+    obs, features = Observations.from_dense(X), (None, random.normal(size=(400, 16)))
+    compiling, made = (make_engine(obs, "cpu", 1, 1, features=features) for _ in range(2))
+    rule = Slopes(1e-9, np.full(16, 100.0), (1, 2))
+    compiling.new_state().draw_slopes(0, rule)
+    states = [made.new_state(chain) for chain in (0, 1)]
+    tracemalloc.start()
+    try:
+        for state in states:
+            state.draw_slopes(0, rule)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    plain, more = (memory_estimate(obs.shape, obs.nnz, n_chains=2, n_features=d) for d in (0, 16))
+    assert 0.5 * (more - plain) < held < more - plain
 
 
 def test_observed_zeros_have_no_slopes() -> None:

@@ -14,6 +14,7 @@ from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.grid import LARGEST_FEATURE, MAX_TICK, Grid
 from accams.engine.local import NONE, Assigner, Gatherer, LocalPasses, Shift
+from accams.engine.memory import MOST_PRODUCTS
 from accams.engine.passes import Data, Passes
 from accams.engine.rules import Blocked, Latent, Slopes
 from accams.engine.tables import Table
@@ -23,7 +24,6 @@ from accams.kernels.order import count_columns
 from accams.model.stencils import Labels
 from accams.threads import Range, Threads
 
-MOST_PRODUCTS = 1 << 26  # of features, kept for all chains
 FEW = 2.0  # as many observations of the average row as clusters of the other axis, divided by this, are few
 
 

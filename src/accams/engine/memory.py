@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 DISK_BLOCK, DISK_AHEAD = 1 << 20, 2  # `disk`: observations read at a time, and blocks read ahead
 PYTHON = 300 << 20  # the interpreter with its libraries
+MOST_PRODUCTS = 1 << 26  # of features, kept for all chains
 SLOPE_BLOCKS = 8  # of sweeps, in which slopes are added up
 SLOTS = 4  # on a GPU, besides those of the stencils: two for work, two to be safe
 TILE = 1 << 16  # partners per tile at most, so that a partner's place in its tile takes 16 bits
@@ -46,8 +47,8 @@ def memory_estimate(
         rating scale 1 byte per rating, twice as much on a GPU and on a cluster; with ``engine="disk"`` they are on
         disk too, but for those at hand.
     n_features : int, default 0
-        Features of columns on which rows have slopes: 4 bytes for each of them, row and chain, and 50 for each of them
-        and row for their means.
+        Features of columns on which rows have slopes: 4 bytes for each of them, row and chain, about 50 more for each
+        of them and row, and 4 for each pair of them and row as long as these are at most 256 MB.
 
     Returns
     -------
@@ -82,9 +83,12 @@ def memory_estimate(
 
 
 def slope_bytes(shape: tuple[int, int], n_features: int, n_chains: int) -> int:
-    """Return the bytes of slopes of rows: those of each chain and of a draw, and the blocks of their means."""
-    at_once = min(n_chains, os.cpu_count() or 1)
-    return (4 * (n_chains + 2 * at_once) + 4 * (SLOPE_BLOCKS + 4)) * shape[0] * n_features + n_features * shape[1]
+    """Return the bytes of slopes of rows, of each chain and of a draw, of products of features, and of their means."""
+    at_once, products = min(n_chains, os.cpu_count() or 1), shape[0] * n_features**2
+    kept = 4 * products if products <= MOST_PRODUCTS else 0
+    return (
+        (4 * (n_chains + 2 * at_once) + 4 * (SLOPE_BLOCKS + 4)) * shape[0] * n_features + n_features * shape[1] + kept
+    )
 
 
 def _streamed(

@@ -75,6 +75,12 @@ class Linear:
         new, (rows, cols) = float(self.spreads[0][-1]), self._lengths
         return np.asarray(new * cols[j] + self.spreads[1][j] * rows[i])
 
+    def of_line(self, line: Floats, spread: float, j: Positions) -> tuple[Floats, Floats]:
+        """Return the term of a new row at these columns, given its entries and the variance of its slopes; and its own."""
+        cols, n = self.cols[j].astype(np.float64), self.n_slopes
+        own, other = spread * np.square(cols[:, :n]).sum(axis=1), self.spreads[1][j] * np.square(line[n:]).sum()
+        return np.asarray(cols @ line), np.asarray(own + other)
+
     def bound(self) -> float:
         """Return what no term exceeds."""
         largest = (np.abs(x).max(axis=0, initial=0.0).astype(np.float64) for x in (self.rows, self.cols))
@@ -101,9 +107,9 @@ class Linear:
 
     def put(self, rows: Positions, size: int, lines: Floats, spread: Floats) -> Self:
         """Return the part for `size` rows, with these entries and variances for `rows`."""
-        old, new = min(len(self.rows) - 1, size), np.zeros((size + 1, self.rows.shape[1]), np.float32)
+        old, new = len(self.rows) - 1, np.zeros((size + 1, self.rows.shape[1]), np.float32)
         spreads = np.full(size + 1, self.spreads[0][-1])
-        new[:old], spreads[:old] = self.rows[:old], self.spreads[0][:old]
+        new[:old], spreads[:old] = self.rows[:-1], self.spreads[0][:-1]
         new[rows], spreads[rows] = lines, spread
         return replace(self, rows=new, spreads=(spreads, self.spreads[1]))
 

@@ -58,9 +58,8 @@ class Folded:
                 draws[d] += codes.col_effects[columns]
         mean, variance = draws.mean(axis=0), draws.var(axis=0)
         if sums.linear is not None:
-            one = sums.linear.put(np.zeros(1, np.int64), 0, self.lines[[row]], self.spreads[[row]])
-            at = np.zeros(len(columns), np.int64)
-            mean, variance = mean + one.products(at, columns), variance + one.variances(at, columns)
+            term, doubt = sums.linear.of_line(self.lines[row], float(self.spreads[row]), columns)
+            mean, variance = mean + term, variance + doubt
         return mean, variance
 
     def rest(self, sums: Sums, begins: Positions, cols: Positions, values: Floats) -> Floats:
