@@ -76,7 +76,7 @@ class Linear:
         return np.asarray(new * cols[j] + self.spreads[1][j] * rows[i])
 
     def of_line(self, line: Floats, spread: float, j: Positions) -> tuple[Floats, Floats]:
-        """Return the term of a new row at these columns, given its entries and the variance of its slopes; and its own."""
+        """Return mean and variance of the term of a new row, by its entries and the variance of its slopes."""
         cols, n = self.cols[j].astype(np.float64), self.n_slopes
         own, other = spread * np.square(cols[:, :n]).sum(axis=1), self.spreads[1][j] * np.square(line[n:]).sum()
         return np.asarray(cols @ line), np.asarray(own + other)
