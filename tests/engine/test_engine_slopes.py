@@ -140,13 +140,13 @@ def test_the_estimate_of_memory() -> None:
     X = np.where(random.random((1_500, 400)) < 0.2, random.normal(size=(1_500, 400)), np.nan)
     obs, features = Observations.from_dense(X), (None, random.normal(size=(400, 16)))
     compiling, made = (make_engine(obs, "cpu", 1, 1, features=features) for _ in range(2))
-    rule = Slopes(1e-9, np.full(16, 100.0), (1, 2))
-    compiling.new_state().draw_slopes(0, rule)
+    draw = 0, Slopes(1e-9, np.full(16, 100.0), 1e-9, (1, 2)), lambda Q, g: np.ones(16)
+    compiling.new_state().draw_slopes(*draw)
     states = [made.new_state(chain) for chain in (0, 1)]
     tracemalloc.start()
     try:
         for state in states:
-            state.draw_slopes(0, rule)
+            state.draw_slopes(*draw)
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

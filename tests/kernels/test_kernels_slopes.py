@@ -12,6 +12,7 @@ from accams.kernels.sample import normal
 
 KEY = (3, 5)
 LIMIT = 1 << 20
+UNIT = 2.0**-4
 
 
 def features_of(n: int, d: int, seed: int = 2) -> np.ndarray:
@@ -33,6 +34,12 @@ def drawn(case: twins.Case, resid, own, partners, X, old, precision, prior, firs
     return out
 
 
+def moments_of(omega, resid, slopes, X):
+    """Return second and first derivative of the log likelihood by the size of the slopes on each feature."""
+    terms = slopes[:, None, :] * X  # (row, column, feature)
+    return np.einsum("ij,ijf,ijg->fg", omega, terms, terms), np.einsum("ij,ij,ijf->f", omega, resid, terms)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", ["missing", "missing weighted"])
 def test_draws(kind: str, weighted: bool) -> None:
@@ -46,25 +53,32 @@ def test_draws(kind: str, weighted: bool) -> None:
     precision, prior = 1e-10, np.linspace(1e-7, 1e-5, 5)
     expected = drawn(case, resid, own, partners, X, old, precision, prior, 7)
     by_row, change = resid[case.W > 0], np.zeros((23, 5), np.int32)
-    head = obs.row_starts, obs.cols, by_row, ticks, own, partners, X, None, old, precision, prior, LIMIT, *KEY
-    for lo, hi in ((0, 11), (11, 23)):
-        slopes.draw(lo, hi, *head, 7, change)
+    head = obs.row_starts, obs.cols, by_row, ticks, own, partners, X, None, old, precision, prior, LIMIT, UNIT, *KEY
+    moments = sum(slopes.draw(lo, hi, *head, 7, change) for lo, hi in ((0, 11), (11, 23)))
     assert np.abs(old + change - expected).max() <= 1  # of rounding
     assert np.abs(change).max() > 100
+    omega = case.W * (1.0 if ticks is None else 4.0) * (1 if partners is None else partners)
+    omega = precision * omega * (1.0 if own is None else own[:, None])
+    curvature, gradient = moments_of(omega, resid - change @ X.T.astype(int), (old + change).astype(float), X)
+    np.testing.assert_allclose(np.tril(moments[:-1]) * UNIT, np.tril(curvature), atol=23 * UNIT)
+    np.testing.assert_allclose(moments[-1] * UNIT, gradient, atol=23 * UNIT)
+    assert np.abs(gradient).max() > 1000 * UNIT
     dense = np.zeros_like(change)
     weights = (case.W.T * 4).astype(np.int32) if ticks is not None else (case.W.T > 0).astype(np.uint8)
-    tail = own, partners, X, old, precision, prior, LIMIT, *KEY
-    slopes.draw_dense(0, 23, np.ascontiguousarray(resid.T), np.ascontiguousarray(weights), *tail, dense)
-    slopes.draw(0, 23, *head, 0, change)
+    tail = own, partners, X, old, precision, prior, LIMIT, UNIT, *KEY
+    found = slopes.draw_dense(0, 23, np.ascontiguousarray(resid.T), np.ascontiguousarray(weights), *tail, dense)
+    moments = slopes.draw(0, 23, *head, 0, change)
     np.testing.assert_array_equal(dense, change)
+    np.testing.assert_array_equal(found, moments)
     if not weighted:  # sums of products may then be computed beforehand
         grams, again = np.zeros((23, 5, 5), np.int32), np.zeros_like(change)
         slopes.products(0, 23, obs.row_starts, obs.cols, ticks, X, grams)
         np.testing.assert_array_equal(
             grams, np.einsum("ij,jf,jg->ifg", case.W * (1 if ticks is None else 4), *[X.astype(float)] * 2)
         )
-        slopes.draw(0, 23, *head[:7], grams, *head[8:], 0, again)
+        found = slopes.draw(0, 23, *head[:7], grams, *head[8:], 0, again)
         np.testing.assert_array_equal(again, change)
+        np.testing.assert_array_equal(found, moments)
 
 
 def test_slopes_stay_within_their_limit() -> None:
@@ -72,7 +86,7 @@ def test_slopes_stay_within_their_limit() -> None:
     obs, change = case.observations, np.zeros((9, 2), np.int32)
     none, X = np.zeros((9, 2), np.int32), features_of(8, 2)
     resid = np.full(obs.nnz, 1 << 30, np.int32)
-    draw = 1e-3, np.full(2, 1e-9), 100, *KEY, 0
+    draw = 1e-3, np.full(2, 1e-9), 100, UNIT, *KEY, 0
     slopes.draw(0, 9, obs.row_starts, obs.cols, resid, None, None, None, X, None, none, *draw, change)
     assert np.abs(change).max() == 100
 

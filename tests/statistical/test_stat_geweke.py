@@ -9,6 +9,7 @@ import pytest
 from chains import PAIRS
 from geweke import World
 
+from accams.fit import conditionals
 from accams.fit.conditionals import draw_inverse_gamma
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
@@ -62,6 +63,22 @@ class SlopesOfHalfTheirVariance(Chain):
 
 def test_wrong_variances_of_slopes_are_detected():
     world = World(hyper_of(BLOCKED, ONE, slopes=(5.0, 2.0)), n_features=(0, 2), chain_class=SlopesOfHalfTheirVariance)
+    assert world.p_value(STEPS) < FALSE_ALARM
+
+
+class SlopesScaledWithoutTheirJacobian(Chain):
+    """Factors of slopes and variances as if both were scaled at no cost in volume."""
+
+    def _draw_slopes(self, axis, random) -> None:
+        right = conditionals.draw_scales
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(conditionals, "draw_scales", lambda Q, g, t, a, b, r: right(Q, g, t, a - 1.5, b, r))
+            super()._draw_slopes(axis, random)
+
+
+def test_wrong_scales_of_slopes_are_detected():
+    hyper = hyper_of(BLOCKED, ONE, slopes=(5.0, 2.0))
+    world = World(hyper, n_features=(0, 2), chain_class=SlopesScaledWithoutTheirJacobian)
     assert world.p_value(STEPS) < FALSE_ALARM
 
 

@@ -6,7 +6,7 @@ a GPU or on a cluster. Axis 0 is rows and axis 1 is columns; tables and template
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
@@ -42,6 +42,7 @@ from accams.model.stencils import Labels, Stencil, StencilSum
 from accams.threads import LARGE_PIECE, Threads, ranges_of
 
 Positions = NDArray[np.int64]
+Scaling = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
 class Engine(Data, ABC):
@@ -206,11 +207,20 @@ class State(Passes):
         assert effects is not None
         return float(np.square(effects * self.engine.grid.step).sum())
 
-    def draw_slopes(self, axis: int, rule: Slopes) -> NDArray[np.float64]:
-        """Draw slopes for every row (column), put them into the residual, and return the sum of squares of each."""
+    def draw_slopes(self, axis: int, rule: Slopes, scale: Scaling) -> NDArray[np.float64]:
+        """Draw slopes for every row (column), put them into the residual, and return the sum of squares of each.
+
+        `scale` returns factors for the new slopes on each feature, by which the log likelihood changes as g't - t'Q t/2
+        if they are 1 + t: it is given Q and g.
+        """
         self._require_residual("features")
-        self.add_slopes(axis, self.slope_changes(axis, rule))
-        return np.asarray(np.square(self.present_slopes(axis) * self.engine.grid.slope_step).sum(axis=0))
+        (change, moments), old = self.slope_changes(axis, rule), self.present_slopes(axis)
+        terms, limit = moments.astype(np.float64) * rule.unit, self.engine.grid.slope_limit(len(rule.spreads))
+        Q = np.tril(terms[:-1]) + np.tril(terms[:-1], -1).T
+        factors = scale(Q, terms[-1])
+        new = np.clip(np.rint((old + change) * factors), -limit, limit).astype(np.int32)
+        self.add_slopes(axis, new - old)
+        return np.asarray(np.square(new * self.engine.grid.slope_step).sum(axis=0))
 
     @abstractmethod
     def draw_latent(self, rule: Latent) -> None:

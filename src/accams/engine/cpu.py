@@ -17,7 +17,7 @@ from accams.engine.local import NONE, Assigner, Gatherer, LocalPasses, Shift
 from accams.engine.memory import MOST_PRODUCTS
 from accams.engine.passes import Data, Passes
 from accams.engine.rules import Blocked, Latent, Slopes
-from accams.engine.tables import Table
+from accams.engine.tables import DrawnSlopes, Table
 from accams.kernels import few, ordinal, slopes, sparse
 from accams.kernels.jit import readonly
 from accams.kernels.order import count_columns
@@ -91,17 +91,15 @@ def _grams(order: MemoryOrder, features: NDArray[np.int8], passes: Passes) -> ND
     return readonly(grams)  # type: ignore[no-any-return]
 
 
-def drawn_slopes(
-    passes: Passes, axis: int, rule: Slopes, order: MemoryOrder, resid: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def drawn_slopes(passes: Passes, axis: int, rule: Slopes, order: MemoryOrder, resid: NDArray[np.int32]) -> DrawnSlopes:
     """Return `Passes.slope_changes` for residuals in this order."""
     features, old = readonly(passes.engine.features[1 - axis]), passes.present_slopes(axis)
     weights = order.weights, readonly(passes.own_weights(axis)), readonly(passes.own_weights(1 - axis))
     grams = None if weights[2] is not None else passes.engine.grams_of(axis, lambda: _grams(order, features, passes))
     head, change = (order.starts, order.index, resid, *weights, features, grams, old), np.empty_like(old)
     draw = *passes.slope_draw(axis, rule), passes.first[axis]
-    passes.engine.threads.run(slopes.draw, order.ranges, *head, *draw, change)
-    return change
+    moments = passes.engine.threads.map(lambda lo, hi: slopes.draw(lo, hi, *head, *draw, change), order.ranges)
+    return change, sum(moments)
 
 
 class CpuEngine(Engine):
@@ -193,7 +191,7 @@ class SparsePasses(LocalPasses):
             else:
                 self.engine.threads.run(sparse.shift_partner, order.ranges, order.starts, order.index, resid, change)
 
-    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+    def slope_changes(self, axis: int, rule: Slopes) -> DrawnSlopes:
         self._apply_pending(axis)
         return drawn_slopes(self, axis, rule, self.orders[axis], self.resid[axis])
 

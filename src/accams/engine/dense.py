@@ -12,7 +12,7 @@ from accams.data.levels import places
 from accams.engine.base import Engine, State
 from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
 from accams.engine.rules import Latent, Slopes
-from accams.engine.tables import Table
+from accams.engine.tables import DrawnSlopes, Table
 from accams.errors import InputError
 from accams.kernels import dense, ordinal, slopes
 from accams.kernels.jit import readonly
@@ -118,15 +118,14 @@ class DenseState(LocalPasses, State):
         self.resid[axis] -= change
         self.resid[1 - axis] -= change[:, None]
 
-    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+    def slope_changes(self, axis: int, rule: Slopes) -> DrawnSlopes:
         self._apply_pending(axis)
         old = self.present_slopes(axis)
         change, weights = np.empty_like(old), (self.own_weights(axis), self.own_weights(1 - axis))
         head = self.resid[axis], self.engine.weights[axis], *weights, readonly(self.engine.features[1 - axis]), old
-        self.engine.threads.run(
-            slopes.draw_dense, self.engine.ranges[axis], *head, *self.slope_draw(axis, rule), change
-        )
-        return change
+        draw, ranges = self.slope_draw(axis, rule), self.engine.ranges[axis]
+        moments = self.engine.threads.map(lambda lo, hi: slopes.draw_dense(lo, hi, *head, *draw, change), ranges)
+        return change, sum(moments)
 
     def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
         features = self.engine.features[1 - axis]

@@ -23,7 +23,7 @@ from accams.engine.cpu import packed
 from accams.engine.local import Gatherer, LocalPasses, Shift
 from accams.engine.memory import DISK_AHEAD, DISK_BLOCK
 from accams.engine.rules import Latent, Slopes
-from accams.engine.tables import Table
+from accams.engine.tables import DrawnSlopes, Table
 from accams.errors import InputError
 from accams.kernels import ordinal, slopes, sparse
 from accams.kernels.jit import readonly
@@ -291,19 +291,19 @@ class DiskState(LocalPasses, State):
         self._run(axis, lambda lo, hi, x: sparse.shift_own(0, hi - lo, x.starts, x.resid, change[lo:hi]), write=True)
         self._run(1 - axis, partner, write=True)
 
-    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+    def slope_changes(self, axis: int, rule: Slopes) -> DrawnSlopes:
         self._apply_pending(axis)
         old, own, partners = self.present_slopes(axis), self.own_weights(axis), self.own_weights(1 - axis)
         features, draw = readonly(self.engine.features[1 - axis]), self.slope_draw(axis, rule)
-        change = np.empty_like(old)
+        change, moments = np.empty_like(old), list[Table]()
 
         def work(lo: int, hi: int, x: LoadedRange) -> None:
             weights = x.weights, None if own is None else own[lo:hi], partners
             head = x.starts, x.partners, x.resid, *weights, features, None, old[lo:hi]
-            slopes.draw(0, hi - lo, *head, *draw, lo, change[lo:hi])
+            moments.append(slopes.draw(0, hi - lo, *head, *draw, lo, change[lo:hi]))
 
         self._run(axis, work)
-        return change
+        return change, np.sum(moments, axis=0)
 
     def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
         features = readonly(self.engine.features[1 - axis])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from accams.engine.grid import Grid
 from accams.engine.kmeans import Init
 from accams.engine.rules import Blocked, Effects, Nearest, Slopes, Template
-from accams.engine.tables import SumPair, Table, Tables
+from accams.engine.tables import DrawnSlopes, SumPair, Table, Tables
 from accams.errors import InputError
 from accams.kernels import sample
 from accams.kernels.jit import readonly
@@ -106,8 +106,8 @@ class Passes(ABC):
         """Subtract the change of each row's effect from its residuals."""
 
     @abstractmethod
-    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
-        """Draw new slopes of every row and return their differences from the present ones."""
+    def slope_changes(self, axis: int, rule: Slopes) -> DrawnSlopes:
+        """Draw new slopes of every row and return their differences from the present ones, and their moments."""
 
     @abstractmethod
     def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
@@ -156,10 +156,10 @@ class Passes(ABC):
         present = np.zeros((self.shape[axis], features.shape[1]), np.int32) if known is None else known
         return np.asarray(readonly(present))
 
-    def slope_draw(self, axis: int, rule: Slopes) -> tuple[float, NDArray[np.float64], int, int, int]:
-        """Return what a draw of slopes is told: precision of an observation and of the prior, limit and keys."""
+    def slope_draw(self, axis: int, rule: Slopes) -> tuple[float, NDArray[np.float64], int, float, int, int]:
+        """Return what a draw of slopes is told: precision of an observation and of the prior, limit, unit and keys."""
         limit = self.engine.grid.slope_limit(len(rule.spreads))
-        return rule.precision, readonly(rule.spreads**-2.0), limit, *rule.key
+        return rule.precision, readonly(rule.spreads**-2.0), limit, rule.unit, *rule.key
 
     def add_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
         """Add to the slopes of an axis, and subtract what that adds to the cells from the residual."""

@@ -107,11 +107,13 @@ class Effects:
 class Slopes:
     """Slopes c_if ~ N(0, spreads[f]^2) of rows or columns on the features of the other axis, given the residuals.
 
-    `spreads` are in ticks per unit of a feature, `precision` as in `Blocked`.
+    `spreads` are in ticks per unit of a feature, `precision` as in `Blocked`. Sums over rows of terms of the log
+    likelihood are in multiples of `unit`.
     """
 
     precision: float
     spreads: NDArray[np.float64]
+    unit: float
     key: Key
 
 

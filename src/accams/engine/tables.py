@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Table = NDArray[np.int64]
 SumPair = tuple[Table, Table]  # n and l: weight and weighted residual sum of each row, by cluster of the other axis
+DrawnSlopes = tuple[NDArray[np.int32], Table]  # changes of slopes, and their moments (`accams.kernels.slopes`)
 
 
 @dataclass(frozen=True)

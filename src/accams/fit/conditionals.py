@@ -11,6 +11,7 @@ from accams.kernels import sample
 from accams.model.stencils import Labels, label_type
 
 Random = np.random.Generator
+Floats = NDArray[np.float64]
 
 
 def draw_template(tables: Tables, sigma2: float, tau2: float, unit: float, grid: Grid, random: Random) -> Template:
@@ -44,6 +45,30 @@ def draw_inverse_gamma(shape: float, scale: float, random: Random, upper: float 
     if not np.isfinite(upper):
         return float(scale / random.standard_gamma(shape))
     return scale / draw_gamma_tail(shape, scale / upper, random)
+
+
+def draw_scales(Q: Floats, g: Floats, tau2: Floats, shape: float, scale: float, random: Random) -> Floats:
+    """Draw factors for the slopes on each feature, whose variances tau2 ~ IG(shape, scale) change by their squares.
+
+    Given the factors 1 + t of all, the log likelihood differs by g't - t'Q t / 2, while slopes and variances keep the
+    density of the prior but for that of tau^2 itself. So a factor s, one after another, has the density of a normal
+    distribution times s^(1 - 2 (shape + 1)) exp(-scale / (s^2 tau^2)): the first proposes, the second accepts.
+    """
+    Q, g, factors = Q.copy(), g.copy(), np.ones(len(tau2))
+    for f, (z, uniform) in enumerate(zip(random.standard_normal(len(tau2)), random.random(len(tau2)), strict=True)):
+        if Q[f, f] <= 0.0:  # nothing observed
+            continue
+        s = 1.0 + g[f] / Q[f, f] + z / np.sqrt(Q[f, f])
+        accepted = s != 0.0 and np.log1p(-uniform) <= (
+            -(2.0 * shape + 1.0) * np.log(abs(s)) - scale / tau2[f] * (s**-2.0 - 1.0)
+        )
+        if accepted:
+            g -= Q[f] * (s - 1.0)  # of the others, and of this one before its slopes are scaled
+            g[f] *= s
+            Q[f] *= s
+            Q[:, f] *= s
+            factors[f] = s
+    return factors
 
 
 def draw_gamma_tail(shape: float, low: float, random: Random) -> float:

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from accams.data.weights import power_of_two_above
 from accams.engine.base import State
+from accams.engine.grid import FEATURE_STEP
 from accams.engine.kmeans import QUICK, THOROUGH
 from accams.engine.rules import BlockedVisit, Collapsed, Effects, Key, Latent, RowNoise, Slopes, Template, Update
 from accams.engine.tables import Tables, Visited, gain_of
@@ -26,6 +28,7 @@ from accams.fit.keys import Purpose, generator, key_of
 
 Random = np.random.Generator
 Counts = list[NDArray[np.int64]]
+SCALE_BITS = 40  # of sums over all rows, which have more where slopes are larger than their variance says
 SLOPE_INTERVAL = 4  # sweeps from one draw of slopes to the next, which takes longer than a visit
 MOST_SUB = 1 << 20  # more label updates than any visit makes: keeps the keys of stencils apart
 
@@ -367,13 +370,28 @@ class Chain:
             )
 
     def _draw_slopes(self, axis: int, random: Random) -> None:
-        """Draw the slopes of rows or of columns on features of the other axis, followed by the variance of each."""
-        state, (shape, scale) = self.state, self.hyper.slopes
-        key, tau2 = key_of(self.hyper.seed, Purpose.SLOPES, self.number, self.sweep, axis), self.slope_tau2[axis]
-        grid = state.engine.grid
-        rule = Slopes(state.weight_unit * grid.step**2 / self.sigma2, np.sqrt(tau2) / grid.slope_step, key)
-        squares = state.draw_slopes(axis, rule)
+        """Draw the slopes of rows or of columns on features of the other axis, followed by the variance of each.
+
+        Where rows have few observations their slopes follow the variance and the variance the slopes, so that both
+        would take hundreds of sweeps to find their size: in between, both are scaled together.
+        """
+        state, tau2, grid = self.state, self.slope_tau2[axis], self.state.engine.grid
+        shape, scale = self.hyper.slopes[0], self.hyper.slopes[1] / len(tau2)
+        spreads, key = (
+            np.sqrt(tau2) / grid.slope_step,
+            key_of(self.hyper.seed, Purpose.SLOPES, self.number, self.sweep, axis),
+        )
+        weight = grid.step**2 / self.sigma2
+        unit = (
+            power_of_two_above(self._mass * weight * float(np.square(spreads / FEATURE_STEP).sum())) * 2.0**-SCALE_BITS
+        )
+        rule = Slopes(state.weight_unit * weight, spreads, unit, key)
+
+        def scaling(Q: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.float64]:
+            factors = conditionals.draw_scales(Q, g, tau2, shape, scale, random)
+            tau2[:] *= factors**2
+            return factors
+
+        squares = state.draw_slopes(axis, rule, scaling)
         for f, square in enumerate(squares):
-            tau2[f] = conditionals.draw_inverse_gamma(
-                shape + state.shape[axis] / 2.0, scale / len(tau2) + square / 2.0, random
-            )
+            tau2[f] = conditionals.draw_inverse_gamma(shape + state.shape[axis] / 2.0, scale + square / 2.0, random)

@@ -12,30 +12,55 @@ from accams.kernels.jit import contracted, inlined, kernel
 from accams.kernels.sample import normal
 from accams.kernels.sparse import weight_at
 
+MOST = 2.0**52  # of one term of a sum over rows
+
 
 @inlined
-def _solve(gram, sums, scale, old, prior, limit, key0, key1, number, y, line, change):
+def _rounded(x):
+    return np.int64(np.rint(min(max(x, -MOST), MOST)))
+
+
+@inlined
+def _add_moments(gram, sums, scale, old, change, unit, moments):
+    """Add how the log likelihood of a row depends on the size of its new slopes.
+
+    Where those on feature f are multiplied by 1 + t[f], it changes by g't - t'Q t / 2: Q[f, g] is the sum of
+    w c_f x_f c_g x_g over the observations, and g[f] that of w r c_f x_f. `moments` are the lower triangle of Q and,
+    in the last row, g, in multiples of `unit`: sums of integers do not depend on the order of rows.
+    """
+    d = sums.size
+    for f in range(d):
+        new, gradient = scale / unit * (old[f] + change[f]), sums[f]
+        for g in range(d):
+            gradient -= gram[f, g] * change[g]
+        moments[d, f] += _rounded(new * gradient)
+        for g in range(f + 1):
+            moments[f, g] += _rounded(new * (old[g] + change[g]) * gram[f, g])
+
+
+@inlined
+def _solve(gram, sums, scale, old, prior, limit, key0, key1, number, U, y, line, change):
     """Draw the slopes of one row and write their differences from the old ones into `change`.
 
     The precision matrix of the slopes is A = scale gram + diag(prior), their mean solves A mean = scale (sums + gram
-    old). With A = U' U, mean + U^-1 of standard normal numbers has the covariance A^-1. `gram` becomes U.
+    old). With A = U' U, mean + U^-1 of standard normal numbers has the covariance A^-1.
     """
     d = sums.size
     for f in range(d):
         y[f] = sums[f]
         for g in range(d):
             y[f] += gram[f, g] * old[g]
-            gram[f, g] *= scale
+            U[f, g] = scale * gram[f, g]
         y[f] *= scale
-        gram[f, f] += prior[f]
+        U[f, f] += prior[f]
     for f in range(d):  # row by row: the inner loops are over contiguous memory
-        inverse = 1.0 / sqrt(gram[f, f])
+        inverse = 1.0 / sqrt(U[f, f])
         for g in range(f, d):
-            line[g] = gram[f, g] * inverse
-            gram[f, g] = line[g]
+            line[g] = U[f, g] * inverse
+            U[f, g] = line[g]
         y[f] *= inverse  # U' y = right side, on the way
         for g in range(f + 1, d):
-            u, row = line[g], gram[g]
+            u, row = line[g], U[g]
             y[g] -= u * y[f]
             for h in range(g, d):
                 row[h] -= u * line[h]
@@ -44,8 +69,8 @@ def _solve(gram, sums, scale, old, prior, limit, key0, key1, number, y, line, ch
     for f in range(d - 1, -1, -1):  # U new = y
         total = y[f]
         for g in range(f + 1, d):
-            total -= gram[f, g] * y[g]
-        y[f] = total / gram[f, f]
+            total -= U[f, g] * y[g]
+        y[f] = total / U[f, f]
         change[f] = np.int32(min(max(np.rint(y[f]), -limit), limit)) - old[f]
 
 
@@ -77,10 +102,10 @@ def products(lo, hi, starts, index, weights, X, grams):
 
 @contracted
 def draw(
-    lo, hi, starts, index, resid, weights, own, partners, X, grams, old, precision, prior, limit, key0, key1, first,
-    change,
+    lo, hi, starts, index, resid, weights, own, partners, X, grams, old, precision, prior, limit, unit, key0, key1,
+    first, change,
 ):  # fmt: skip
-    """Draw slopes of the rows [lo, hi) on the features `X` of their partners; see `_solve`.
+    """Draw slopes of the rows [lo, hi) on the features `X` of their partners, and return their moments.
 
     `grams` are None or those of `products`.
 
@@ -89,7 +114,8 @@ def draw(
     row `first`. Sums are doubles, which have vector instructions: their terms are integers, and exact below 2^53.
     """
     d = X.shape[1]
-    gram, sums, y, line = np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+    gram, U, sums, y, line = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+    moments = np.zeros((d + 1, d), np.int64)
     for i in range(lo, hi):
         sums[:] = 0.0
         if grams is None:
@@ -105,16 +131,19 @@ def draw(
                 for f in range(d):
                     sums[f] += wr * np.float64(features[f])
         scale = precision if own is None else precision * own[i]
-        _solve(gram, sums, scale, old[i], prior, limit, key0, key1, first + i, y, line, change[i])
+        _solve(gram, sums, scale, old[i], prior, limit, key0, key1, first + i, U, y, line, change[i])
+        _add_moments(gram, sums, scale, old[i], change[i], unit, moments)
+    return moments
 
 
 @contracted
 def draw_dense(
-    lo, hi, resid, weights, own, partners, X, old, precision, prior, limit, key0, key1, change
+    lo, hi, resid, weights, own, partners, X, old, precision, prior, limit, unit, key0, key1, change
 ):  # fmt: skip
     """Draw the same for a matrix with every cell stored, resid[partner, row] (`accams.kernels.dense`)."""
     d = X.shape[1]
-    gram, sums, y, line = np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+    gram, U, sums, y, line = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+    moments = np.zeros((d + 1, d), np.int64)
     for i in range(lo, hi):
         gram[:] = 0.0
         sums[:] = 0.0
@@ -125,7 +154,9 @@ def draw_dense(
             if w != 0.0:  # else missing
                 _add(w, resid[o, i], X[o], line, gram, sums)
         scale = precision if own is None else precision * own[i]
-        _solve(gram, sums, scale, old[i], prior, limit, key0, key1, i, y, line, change[i])
+        _solve(gram, sums, scale, old[i], prior, limit, key0, key1, i, U, y, line, change[i])
+        _add_moments(gram, sums, scale, old[i], change[i], unit, moments)
+    return moments
 
 
 @inlined

@@ -21,7 +21,7 @@ from accams.engine.cuda.residual import DeviceResidual, GraphCache
 from accams.engine.cuda.slots import Copies, Slots, Snapshots
 from accams.engine.passes import Random
 from accams.engine.rules import Blocked, BlockedVisit, Latent, Nearest, Slopes, Template
-from accams.engine.tables import SumPair, Table, Tables, Visited, own_first
+from accams.engine.tables import DrawnSlopes, SumPair, Table, Tables, Visited, own_first
 from accams.errors import InputError
 from accams.model.codes import Codes
 from accams.model.stencils import Labels
@@ -205,7 +205,7 @@ class CudaState(State):
         self._run_planned()
         self._residual.shift_effects(axis, change)
 
-    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
+    def slope_changes(self, axis: int, rule: Slopes) -> DrawnSlopes:
         return drawn_slopes(self, axis, rule, *self._copied(axis))  # on the CPU: they are drawn every few sweeps only
 
     def shift_slopes(self, axis: int, change: NDArray[np.int32]) -> None:

@@ -17,7 +17,7 @@ from accams.engine.ray.meter import Meter
 from accams.engine.ray.shards import MatrixInfo, cuts, loaders
 from accams.engine.ray.worker import Event
 from accams.engine.rules import Blocked, Effects, Latent, Nearest, Slopes, Template
-from accams.engine.tables import SumPair, Table, Tables, Visited, added
+from accams.engine.tables import DrawnSlopes, SumPair, Table, Tables, Visited, added
 from accams.errors import InputError
 from accams.model.stencils import Labels, label_type
 from accams.threads import Threads
@@ -269,8 +269,9 @@ class RayState(Bookkeeping, State):
     def _squares(self) -> NDArray[np.float64]:
         return np.concatenate(self._ask("squares"))
 
-    def slope_changes(self, axis: int, rule: Slopes) -> NDArray[np.int32]:
-        return np.concatenate(self._ask("slopes", axis, rule))
+    def slope_changes(self, axis: int, rule: Slopes) -> DrawnSlopes:
+        changes, moments = zip(*self._ask("slopes", axis, rule), strict=True)
+        return np.concatenate(changes), sum(moments)
 
     def effect_changes(self, axis: int, rule: Effects) -> NDArray[np.int32]:
         return np.concatenate(self._ask("effects", axis, rule))

@@ -13,7 +13,7 @@ from accams.engine.cpu import MemoryOrder, SparsePasses
 from accams.engine.passes import Data
 from accams.engine.ray.shards import AxisShard, Load, MatrixInfo
 from accams.engine.rules import Blocked, Effects, Latent, Nearest, Slopes
-from accams.engine.tables import SumPair, Tables
+from accams.engine.tables import DrawnSlopes, SumPair, Tables
 from accams.kernels.jit import readonly
 from accams.model.stencils import Labels
 from accams.threads import Threads
@@ -164,7 +164,7 @@ class Worker:
     def effects(self, chain: int, axis: int, rule: Effects) -> NDArray[np.int32]:
         return self._chains[chain][axis].effect_changes(axis, rule)
 
-    def slopes(self, chain: int, axis: int, rule: Slopes) -> NDArray[np.int32]:
+    def slopes(self, chain: int, axis: int, rule: Slopes) -> DrawnSlopes:
         return self._chains[chain][axis].slope_changes(axis, rule)
 
     def _local(self, axis: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
