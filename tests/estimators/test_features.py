@@ -122,6 +122,21 @@ def test_features_alone_then_with_a_few_ratings(fitted: BayesianACCAMS) -> None:
     assert wide > narrow - 0.05
 
 
+def test_explanations_name_features(fitted: BayesianACCAMS) -> None:
+    """Of users and items without ratings, in the stencils that tell their features apart."""
+    young, action = int(np.flatnonzero(YOUNG[:NEW])[0]), int(np.flatnonzero(GENRE[:NEW] == 0)[0]) * 10
+    both = fitted.explain(f"u{young}", action)
+    users, items = ({name for term in both.terms for name in getattr(term, side).traits} for side in ("users", "items"))
+    assert any(name.startswith("age ") for name in users)
+    assert "genres Action" in items
+    assert ", by " in str(both)
+    rated = fitted.explain(f"u{NEW}", NEW * 10)
+    assert not any(term.users.traits or term.items.traits for term in rated.terms)
+    guest = fitted.fold_in({NEW * 10: 3.0}, features={"age": 20}).explain(action)
+    told = {name for term in guest.terms for name in term.users.traits}
+    assert told == {name for name in told if name.startswith("age ")} != set()
+
+
 def test_a_new_item_by_its_features(fitted: BayesianACCAMS) -> None:
     film = fitted.fold_in(new="item", features={"genres": "Action|Thriller", "year": 1980})
     likes = film.predict([f"u{i}" for i in range(NEW, M)])

@@ -21,6 +21,7 @@ import accams
 from accams import ACCAMS, InputError, report
 from accams.cli.main import app
 from accams.report import figures, plots
+from accams.report.page import html
 from accams.use import evaluation
 from accams.use.evaluation import Evaluation
 
@@ -55,6 +56,25 @@ def test_facts_are_those_of_the_model(facts: report.Facts, request: pytest.Fixtu
     for _, alike in facts.similar:
         scores = [score for _, score in alike]
         assert scores == sorted(scores, reverse=True)
+
+
+def test_groups_stand_for_features() -> None:
+    """Of a model that knows features; their names come from outside."""
+    random = np.random.default_rng(0)
+    genre, pairs = random.integers(0, 2, 60), pd.DataFrame({"user": np.repeat(range(80), 30)})
+    pairs["item"] = np.concatenate([random.permutation(60)[:30] for _ in range(80)])
+    likes = np.where((pairs["user"] % 2).to_numpy() == genre[pairs["item"]], 1.0, -1.0)
+    films = pd.DataFrame({"item": range(60), "genre": np.array([HARM, "Drama"])[genre]})
+    made = accams.BayesianACCAMS(n_stencils=3, n_clusters=3, n_chains=2, n_sweeps=30, noise=0.4, verbose=False)
+    made.fit(pairs, 3.0 + likes + random.normal(0.0, 0.3, len(pairs)), item_features=films)
+    facts = report.gather(made)
+    told = {text for picture in facts.pictures for texts in picture.traits[1] for text in texts}
+    assert any(text.startswith("genre Drama 100 % (of all ") for text in told)
+    assert all(picture.traits[0] == () for picture in facts.pictures)
+    page = html(facts, "m", "")
+    assert "What these groups of items stand for" in page
+    assert "What these groups of users stand for" not in page
+    assert HARM not in page
 
 
 def test_a_picture_is_the_mean_over_its_blocks() -> None:

@@ -36,6 +36,12 @@ def test_the_numbers_are_those_of_the_library(client: TestClient, rated: dict[st
     assert [x["prediction"] for x in found] == pytest.approx(guest.predict(items).tolist(), abs=1e-12)
     best = client.post("/v1/recommend", json={**who, "n": 2, "explain": True}).json()["items"]
     assert [x["item"] for x in best] == [x.item for x in guest.recommend(2)]
+    expected = guest.explain(items[1])
+    why = client.post("/v1/explain", json={**who, "item": items[1]}).json()
+    assert [x["value"] for x in why["terms"]] == pytest.approx([x.value for x in expected.terms], abs=1e-12)
+    assert why["prediction"] == expected.prediction
+    for term, right in zip(why["terms"], expected.terms, strict=True):
+        assert (tuple(term["user_traits"]), tuple(term["item_traits"])) == (right.users.traits, right.items.traits)
 
 
 def test_what_is_refused(client: TestClient) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from accams.errors import InputError
+from accams.fitted.expecting import speaking_traits
 from accams.fitted.parts import Parts
 from accams.fitted.ranking import NOUNS, axis_of
 from accams.model.codes import Codes
 from accams.settings.kinds import Integer
-from accams.use.clusters import telling_traits
+from accams.use.clusters import group_traits
 from accams.use.explain import Explanation, explain
 from accams.use.hierarchy import Node, Tree, telling
 from accams.use.ids import as_ids, known
@@ -26,7 +27,9 @@ def explanation(model: Parts, user: Any, item: Any) -> Explanation:
     mean = model.moments(i, j)[0]
     values = float(mean[0]), float(model.clipped(mean)[0])
     many = model.posterior is not None
-    return explain(model.explainer.members, int(i[0]), int(j[0]), (user, item), *values, many)
+    row, col = int(i[0]), int(j[0])
+    traits = speaking_traits(model, row, col)
+    return explain(model.explainer.members, row, col, (user, item), *values, many, traits=traits)
 
 
 def cluster_traits(model: Parts, side: str, stencil: int, n: int) -> Records[ClusterTrait]:
@@ -40,18 +43,7 @@ def cluster_traits(model: Parts, side: str, stencil: int, n: int) -> Records[Clu
         raise InputError(f"stencil must be an integer from 0 to {len(small.stencils) - 1}, not {stencil!r}")
     codes, lines = small.stencils.codes, small.with_data(axis)
     labels = (codes.rows, codes.cols)[axis][lines, stencil].astype(np.int64)
-    shares, given = told_of.shares(lines)
-    told = telling_traits(labels, codes.template(stencil).shape[axis] - 1, shares, given, n)
-    clusters, traits = np.array(told, np.int64).reshape(-1, 2).T
-    inside = [(labels == c) & given[:, t] for c, t in told]
-    columns = {
-        "cluster": clusters,
-        "size": np.bincount(labels, minlength=int(labels.max(initial=0)) + 1)[clusters],
-        "trait": np.array(told_of.encoder.labels, object)[traits],
-        "share": np.array([shares[mask, t].mean() for mask, (_, t) in zip(inside, told, strict=True)]),
-        "everywhere": np.array([shares[given[:, t], t].mean() for _, t in told]),
-    }
-    return Records(ClusterTrait, columns)
+    return group_traits(told_of, lines, labels, codes.template(stencil).shape[axis] - 1, n)
 
 
 def hierarchy(

@@ -12,7 +12,7 @@ from accams.data.inputs import is_frame, values_of
 from accams.data.observations import Observations
 from accams.errors import InputError, warn_deprecated
 from accams.fitted import listing
-from accams.fitted.expecting import expected_of
+from accams.fitted.expecting import expected_of, speaking_traits
 from accams.fitted.parts import Parts
 from accams.fitted.ranking import catalogue_of, chosen, ranked_by
 from accams.model.interactions import Interactions
@@ -145,7 +145,9 @@ class FoldedRow:
         lines = np.split(one.folded.profiles[0], np.cumsum(codes.widths)[:-1])
         effect = float(one.folded.constants[0, 0] - codes.offset)
         names, labels, many = (self.name, item), one.folded.labels[0][0], one is not self
-        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, many, lines, labels, effect)
+        own = None if self.features is None else traits_of(self.model, self.features)[0]
+        traits = speaking_traits(one.model, -1, int(j[0]), own)
+        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, many, lines, labels, effect, traits)
 
     def __repr__(self) -> str:
         return f"FoldedRow({len(self.values)} values, {self.model.shape[1]:,} items)"

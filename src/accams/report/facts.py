@@ -13,6 +13,7 @@ from accams.model.codes import Codes
 from accams.model.posterior import Mixing
 from accams.model.size import factor_bits
 from accams.model.stencils import StencilSum
+from accams.use.clusters import group_traits
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.use.hierarchy import Node, centred_lines, grouped, telling
@@ -34,7 +35,8 @@ RANKS = (10, 50)  # of factorisations whose size is shown for comparison
 class Picture:
     """A stencil as a small table of what it adds to each group of row labels and group of column labels.
 
-    `names` are the most active items of each group.
+    `names` are the most active items of each group, `traits` the features that the members of each group of rows and
+    of columns have in common, where the model knows any.
     """
 
     stencil: int
@@ -42,6 +44,7 @@ class Picture:
     row_sizes: tuple[int, ...]
     col_sizes: tuple[int, ...]
     names: tuple[tuple[str, ...], ...]
+    traits: tuple[tuple[tuple[str, ...], ...], ...] = ((), ())
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def gather(
         explained_by=None if posterior is None else len(explainer.stencils),
         train_rmse=model.train_rmse,
         tree=model.hierarchy(candidates=_worth_naming(weights, ids)),
-        pictures=tuple(_picture(codes, s, ids, weights, name) for s in stencils),
+        pictures=tuple(_picture(model, s, ids, weights, name) for s in stencils),
         similar=_similar(model, ids, weights, name),
         weights=_weights(model, None if posterior is None else explainer.stencils, size),
         evaluation=evaluation or model.evaluation,
@@ -153,7 +156,8 @@ def _worth_naming(weights: Floats, ids: NDArray[Any]) -> list[Any]:
     return ids[np.sort(np.argsort(-weights, kind="stable")[:few])].tolist()  # type: ignore[no-any-return]
 
 
-def _picture(codes: Codes, s: int, ids: NDArray[Any], weights: Floats, name: Name) -> Picture:
+def _picture(model: Any, s: int, ids: NDArray[Any], weights: Floats, name: Name) -> Picture:
+    codes: Codes = model.explainer.stencils.codes
     template = np.asarray(codes.template(s)[:-1, :-1], np.float64)
     labels = codes.rows[:-1, s], codes.cols[:-1, s]
     groups = [grouped(*centred_lines(codes, s, side), most)[0] for side, most in enumerate(GROUPS)]
@@ -164,7 +168,25 @@ def _picture(codes: Codes, s: int, ids: NDArray[Any], weights: Floats, name: Nam
     rows, cols = ([np.flatnonzero(np.isin(labels[side], group)) for group in groups[side]] for side in (0, 1))
     first = (inside[np.argsort(-weights[inside], kind="stable")[:NAMED]] for inside in cols)
     names = tuple(tuple(map(name, ids[members].tolist())) for members in first)
-    return Picture(s, table, tuple(map(len, rows)), tuple(map(len, cols)), names)
+    traits = tuple(_traits(model, s, side, groups[side]) for side in (0, 1))
+    return Picture(s, table, tuple(map(len, rows)), tuple(map(len, cols)), names, traits)
+
+
+def _traits(model: Any, s: int, side: int, groups: list[Any]) -> tuple[tuple[str, ...], ...]:
+    """Return for each group of labels the features of its members that are far from those of all."""
+    known = model.knowledge[side]
+    if known is None:
+        return ()
+    codes, lines = model.explainer.stencils.codes, model.explainer.with_data(side)
+    of_label = np.zeros(codes.template(s).shape[side], np.int64)
+    for number, labels in enumerate(groups):
+        of_label[labels] = number
+    told = [list[str]() for _ in groups]
+    groups_of = of_label[(codes.rows, codes.cols)[side][lines, s]]
+    for x in group_traits(known, lines, groups_of, len(groups), NAMED):
+        text = f"{printable(x.trait, LONGEST)} {100 * x.share:.0f} % (of all {100 * x.everywhere:.0f} %)"
+        told[x.cluster].append(text)
+    return tuple(map(tuple, told))
 
 
 def _mean(block: Floats, rows: Floats, cols: Floats) -> float:

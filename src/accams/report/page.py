@@ -174,9 +174,28 @@ def _knowledge(page: Page, facts: Facts) -> None:
         f"all {cols} of a group: red raises, blue lowers. Groups are named by their most active members.</p>"
     )
     page.panels(*plots.stencil_panels(facts))
+    _traits(page, facts)
     page.parts.append(f"<p>Which {cols} are alike in the model's eyes, for those with most data:</p>")
     lines = [(x, ", ".join(f"{y} ({score:.2f})" for y, score in alike)) for x, alike in facts.similar]
     page.table(("most active", "most similar (1 is the same)"), lines)
+
+
+def _traits(page: Page, facts: Facts) -> None:
+    """Tell what the groups of the stencils shown stand for, where the model knows features."""
+    for side, noun in reversed(list(enumerate(facts.sides))):
+        lines = list[tuple[str, ...]]()
+        for picture in facts.pictures:
+            sizes = (picture.row_sizes, picture.col_sizes)[side]
+            for number, traits in enumerate(picture.traits[side]):
+                like = f" like {', '.join(picture.names[number])}" if side == 1 and picture.names[number] else ""
+                if traits:
+                    lines.append((f"{picture.stencil}", f"{sizes[number]:,} {noun}{like}", ", ".join(traits)))
+        if lines:
+            page.parts.append(
+                f"<p>What these groups of {escape(noun)} stand for: the features that set their members apart most. "
+                "A number stands for those near it.</p>"
+            )
+            page.table(("stencil", "group", "features of its members"), lines)
 
 
 def _goodness(page: Page, facts: Facts) -> None:

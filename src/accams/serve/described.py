@@ -57,10 +57,14 @@ class LikerOut(UserBlockOf):
 
 
 class TermOut(BaseModel):
+    """What a stencil adds, for a cluster of users and one of items; features that put somebody new there, if any."""
+
     stencil: int
     value: float
     users: UserBlock
     items: ItemBlock
+    user_traits: list[str]
+    item_traits: list[str]
 
 
 class ReasonOut(Ref):

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from accams.explore.answers import Explorer
-from accams.fitted.folding import FoldedRow
+from accams.fitted.expecting import speaking_traits
+from accams.fitted.folding import FoldedRow, traits_of
 from accams.fitted.listing import guest_of, known_users, reasons
 from accams.fitted.model import Model
 from accams.use.ids import as_ids
@@ -66,13 +67,17 @@ class Explaining:
         order = np.argsort(-np.abs(values), axis=1, kind="stable")
         shown = values.shape[1] if n_terms is None else min(n_terms, values.shape[1])
         predictions = self.model.clipped(mean)
+        features = None if who.folded is None else who.folded.features
+        own = None if features is None else traits_of(self.model, features)[0]
         answers = []
         for p, j in enumerate(items.tolist()):
             named = range(values.shape[1]) if n_terms is None else order[p, :shown].tolist()
             line, clusters = values[p].tolist(), codes.cols[j].tolist()
+            traits = speaking_traits(self.model, who.row, j, own)
             terms = [
                 {"stencil": s, "value": line[s], "users": self.explorer.user_block(s, labels[s]),
-                 "items": self.explorer.item_block(s, clusters[s], j)}
+                 "items": self.explorer.item_block(s, clusters[s], j),
+                 "user_traits": list(traits(0, s, labels[s])), "item_traits": list(traits(1, s, clusters[s]))}
                 for s in named
             ]  # fmt: skip
             others = 0.0 if n_terms is None else float(values[p, order[p, shown:]].sum())
@@ -103,7 +108,7 @@ class Explaining:
         if who.folded is not None:
             mean, one = who.folded.moments(items)[0], who.folded
             if self.model.posterior is not None:
-                one = FoldedRow.of(self.model.explainer, one.items, one.values)
+                one = FoldedRow.of(self.model.explainer, one.items, one.values, one.features)
             begins = np.cumsum(codes.widths) - codes.widths
             values = one.folded.profiles[0][begins + codes.cols[items]]
             labels, effect = one.folded.labels[0][0].tolist(), float(one.folded.constants[0, 0] - codes.offset)

@@ -3,9 +3,27 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.model.knowledge import Knowledge
+from accams.use.records import ClusterTrait, Records
 from accams.use.scoring import Floats, Positions
 
-LEAST = 1.0  # standard errors by which a share must exceed that of all, to be told
+LEAST = 2.0  # standard errors by which a share must exceed that of all, to be told
+
+
+def group_traits(known: Knowledge, lines: Positions, labels: Positions, k: int, n: int) -> Records[ClusterTrait]:
+    """Tell the features that k groups have in common; `labels` say in which each line is."""
+    shares, given = known.shares(lines)
+    told = telling_traits(labels, k, shares, given, n)
+    groups, traits = np.array(told, np.int64).reshape(-1, 2).T
+    inside = [(labels == group) & given[:, trait] for group, trait in told]
+    columns = {
+        "cluster": groups,
+        "size": np.bincount(labels, minlength=k)[groups],
+        "trait": np.array(known.encoder.labels, object)[traits],
+        "share": np.array([shares[mask, trait].mean() for mask, (_, trait) in zip(inside, told, strict=True)]),
+        "everywhere": np.array([shares[given[:, trait], trait].mean() for _, trait in told]),
+    }
+    return Records(ClusterTrait, columns)
 
 
 def telling_traits(
@@ -29,8 +47,8 @@ def telling_traits(
 
     Examples
     --------
-    >>> labels, comedy = np.array([0, 0, 0, 1, 1, 1, 1]), np.array([1.0, 1, 1, 0, 0, 1, 0])
-    >>> telling_traits(labels, 2, np.column_stack([comedy, 1 - comedy]), np.ones((7, 2), bool), 1)
+    >>> labels, comedy = np.array([0] * 6 + [1] * 8), np.array([1.0] * 6 + [0.0] * 7 + [1.0])
+    >>> telling_traits(labels, 2, np.column_stack([comedy, 1 - comedy]), np.ones((14, 2), bool), 1)
     [(1, 1), (0, 0)]
     """
     counts, sums = np.zeros((2, k, shares.shape[1]))

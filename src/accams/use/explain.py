@@ -1,7 +1,7 @@
 """Explanations: one prediction as a sum of the offset and a term per stencil, with other members of its blocks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from accams.use.scoring import Floats, Positions
 from accams.use.terms import SHOWN, SumOfTerms
 
 MEMBERS = 5  # of a block that are named
+Traits = Callable[[int, int, int], tuple[str, ...]]  # that speak for a label: given the side, the stencil and the label
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,18 @@ class Block:
     """The users or items that share a label.
 
     `members` are the ids of at most five others in it: those with most data where that is known, else the most
-    prominent ones.
+    prominent ones. `traits` are the features that put a user or an item without ratings of its own there, or speak
+    for it beside a few ratings: the most telling first, none where no feature does.
     """
 
     label: int
     size: int
     members: tuple[Any, ...]
+    traits: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{', '.join(map(str, self.members)) or 'no other'} (of {self.size:,})"
+        by = f", by {' and '.join(self.traits)}" if self.traits else ""
+        return f"{', '.join(map(str, self.members)) or 'no other'} (of {self.size:,}){by}"
 
 
 @dataclass(frozen=True)
@@ -155,11 +159,12 @@ class Members:
 def explain(
     members: Members, row: int, col: int, names: tuple[Any, Any], mean: float, prediction: float, many: bool,
     lines: Sequence[Floats] | None = None, row_labels: NDArray[np.int64] | None = None, effect: float = 0.0,
+    traits: Traits = lambda *_: (),
 ) -> Explanation:  # fmt: skip
     """Split `prediction`, which is `mean` clipped to a range, by the stencil sum of `members`.
 
     With `many`, that sum stands for the mean over draws. A folded-in row is given by the expected lines of its
-    templates, its most probable labels and its effect.
+    templates, its most probable labels and its effect. `traits` tell which features speak for a label.
     """
     codes, terms = members.codes, list[Term]()
     labels = codes.rows[row] if row_labels is None else row_labels
@@ -168,7 +173,9 @@ def explain(
         a, c = int(labels[s]), int(codes.cols[col, s])
         value = float(codes.template(s)[a, c] if lines is None else lines[s][c])
         total += value
-        terms.append(Term(s, value, members.block(0, s, a, row), members.block(1, s, c, col)))
+        sides = ((0, a, row), (1, c, col))
+        users, items = (replace(members.block(p, s, x, at), traits=traits(p, s, x)) for p, x, at in sides)
+        terms.append(Term(s, value, users, items))
     effects = effect if codes.row_effects is None or lines is not None else float(codes.row_effects[row])
     effects += 0.0 if codes.col_effects is None else float(codes.col_effects[col])
     remainder = mean - (total + effects) if many else 0.0

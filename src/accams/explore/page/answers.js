@@ -324,7 +324,8 @@ export class Answers extends Explorer {
     const [named, others] = largest(values.map((value, stencil) => ({ stencil, value })), n);
     const terms = named.map(({ stencil: s, value }) => {
       const label = who.folded ? who.folded.labels[s] : codes.row(s, who.row);
-      return { stencil: s, value, users: this.userBlock(s, label), items: this.itemBlock(s, codes.col(s, j), j) };
+      const blocks = { users: this.userBlock(s, label), items: this.itemBlock(s, codes.col(s, j), j) };
+      return { stencil: s, value, ...blocks, user_traits: [], item_traits: [] }; // small models know no features
     });
     const effect = who.folded ? who.folded.constant - codes.offset : codes.rowEffect(who.row);
     const effects = effect + codes.colEffect(j);

@@ -110,6 +110,11 @@ export function recommended(source, answer, who, changes = null) {
 
 // -- the waterfall ------------------------------------------------------------------------------------------
 
+/** Tell which features put somebody new, or something new, into a cluster. */
+function by(traits) {
+  return traits.length ? ` (by ${traits.join(" and ")})` : "";
+}
+
 function steps(why) {
   if (why.by === "choice") {
     const terms = why.terms.map((term) => ({ value: term.value, text: ["because of ", titleOf(term)] }));
@@ -118,7 +123,7 @@ function steps(why) {
   }
   const terms = why.terms.map((term) => ({
     value: term.value,
-    text: [...usersCalled(term.users, 2), " · ", ...itemsCalled(term.items, 2)],
+    text: [...usersCalled(term.users, 2), by(term.user_traits), " · ", ...itemsCalled(term.items, 2), by(term.item_traits)],
     link: place(`stencil/${term.stencil}`, { row: term.users.label, col: term.items.label }),
     name: `stencil ${term.stencil}`,
   }));
