@@ -52,6 +52,22 @@ def test_features_have_the_variance_of_their_components() -> None:
     assert np.abs(np.corrcoef(X[:, :3].T) - np.eye(3)).max() < 0.2
 
 
+def test_tables_are_taken_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of()
+    encoder = Encoder.learned(table)
+    known = Knowledge.of(encoder, table, np.arange(40)[::-1].copy(), 43)
+    for module in ("data.features", "model.knowledge"):
+        monkeypatch.setattr(f"accams.{module}.PIECE", 7)
+    again = Encoder.learned(table)
+    for name in ("mean", "deviation", "components"):
+        np.testing.assert_allclose(getattr(again, name), getattr(encoder, name), atol=1e-12)
+    np.testing.assert_allclose(again.features(table), encoder.features(table), atol=1e-12)
+    packed = Knowledge.of(encoder, table, np.arange(40)[::-1].copy(), 43)
+    np.testing.assert_array_equal(packed.codes, known.codes)
+    monkeypatch.undo()
+    np.testing.assert_allclose(packed.features(), known.features(), atol=1e-12)
+
+
 def test_knowledge_is_packed_and_unpacked() -> None:
     table = table_of()
     encoder = Encoder.learned(table)
@@ -82,11 +98,13 @@ def test_knowledge_that_lies(lie: dict) -> None:
 
 def test_left_out_errors_are_those_of_leaving_out() -> None:
     traits, weights, values = RANDOM.normal(size=(30, 4)), RANDOM.uniform(1, 9, 30), RANDOM.normal(size=(30, 2))
-    left = Regression(traits, weights, 3.0).left_out_errors(values)
-    for row in (0, 17):
-        rest = np.arange(30) != row
-        fitted = Regression(traits[rest], weights[rest], 3.0).solution @ values[rest]
-        np.testing.assert_allclose(left[row], values[row] - (with_constant(traits[[row]]) @ fitted)[0], rtol=1e-3)
+    penalties = np.array([0.1, 3.0])
+    found = list(Regression(traits, weights, 0.0).left_out_errors(values, penalties))
+    for penalty, left in zip(penalties, found, strict=True):
+        for row in (0, 17):
+            rest = np.arange(30) != row
+            fitted = Regression(traits[rest], weights[rest], penalty).solution @ values[rest]
+            np.testing.assert_allclose(left[row], values[row] - (with_constant(traits[[row]]) @ fitted)[0], rtol=1e-6)
 
 
 def test_labels_follow_features() -> None:

@@ -1,6 +1,6 @@
 """Tables of features: what is known of users or items beside their ratings, a line each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from accams.data.titles import read_table
 from accams.errors import InputError
 
 LARGEST = 1e30
+PIECE = 1 << 14  # lines
 SEPARATOR = "|"  # between several values of one cell, as in Action|Comedy
 IDS = (("id", *ROW_NAMES), ("id", *COL_NAMES))  # usual names of the columns of ids
 NOUNS = ("user", "item")
@@ -116,6 +117,13 @@ class FeatureTable:
             one = _texts(value)
             columns[str(name)] = _numbers([value], str(name), "features") if one is None else [one]
         return cls(np.array([NOUNS[axis]], object), columns)
+
+    def pieces(self) -> Iterator[tuple[slice, Self]]:
+        """Yield parts of the table, so that little is in memory at once of what is computed of its lines."""
+        for first in range(0, len(self.ids), PIECE):
+            part = slice(first, min(first + PIECE, len(self.ids)))
+            columns = {name: x[part] for name, x in self.columns.items()}
+            yield part, self if len(self.ids) <= PIECE else type(self)(self.ids[part], columns)
 
     def only(self, mask: NDArray[np.bool_]) -> Self:
         """Return some of the lines."""

@@ -87,8 +87,9 @@ def calibrated(model: P, axis: int, observations: Observations) -> P:
     for power in POWERS:
         some_known = replace(known, power=power)
         weights = regression_of(replace(turned, knowledge=(some_known, None)))[0].weights[some]
-        for penalty in PENALTIES * weights.mean():
-            left_out = means - Regression(regression.traits[some], weights, penalty).left_out_errors(means)
+        penalties, part = PENALTIES * weights.mean(), Regression(regression.traits[some], weights, 0.0)
+        for penalty, errors in zip(penalties, part.left_out_errors(means, penalties), strict=True):
+            left_out = means - errors
             error = float(np.mean(np.square(rest - left_out[i, j])))
             if error < best[0]:
                 fitting = replace(some_known, penalty=penalty * len(rows) / len(some))
@@ -146,15 +147,17 @@ def _rated(
     observations: Observations, axis: int, rows: Positions, partners: Positions
 ) -> tuple[Positions, Positions, Floats]:
     """Return the observations of these rows (columns) at some partners: places among both, and values."""
-    places = [np.full(size, -1) for size in (observations.shape if axis == 0 else observations.shape[::-1])]
-    places[0][rows], places[1][partners] = np.arange(len(rows)), np.arange(len(partners))
-    own, other = places if axis == 0 else places[::-1]
-    by_row = np.repeat(own, np.diff(observations.row_starts))
-    inside = np.flatnonzero((by_row >= 0) & (other[observations.cols] >= 0))
-    found = by_row[inside], other[observations.cols[inside]]
-    values = observations.stored_values[inside].astype(np.float64)
+    users, items = (rows, partners) if axis == 0 else (partners, rows)
+    place = np.full(observations.shape[1], -1)
+    place[items] = np.arange(len(items))
+    starts = np.asarray(observations.row_starts)
+    cells = [
+        starts[user] + np.flatnonzero(place[observations.cols[starts[user] : starts[user + 1]]] >= 0) for user in users
+    ]
+    i, inside = np.repeat(np.arange(len(users)), list(map(len, cells))), np.concatenate([starts[:0], *cells])
+    j, values = place[observations.cols[inside]], observations.stored_values[inside].astype(np.float64)
     observations.release_pages()
-    return (*found, values) if axis == 0 else (found[1], found[0], values)
+    return (i, j, values) if axis == 0 else (j, i, values)
 
 
 def _apart(model: Parts, rows: Positions, partners: Positions) -> float:

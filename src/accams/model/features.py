@@ -8,7 +8,7 @@ shares that sum to 1. A cell that is missing has none, and counts as the average
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -111,21 +111,23 @@ class Encoder:
             )
         if not columns:
             raise InputError("no feature has two different values: there is nothing to learn from")
-        parts = [trait.encoded(table.columns[trait.name], size) for trait in columns]
-        F, known = _joined(parts)
-        counts = np.maximum(known.sum(axis=0), 1)
-        mean = F.sum(axis=0) / counts
-        deviation = np.sqrt((np.square(F - mean) * known).sum(axis=0) / counts)
-        deviation = np.maximum(deviation, SMALLEST_DEVIATION)
-        Z = (F - mean) / deviation * known
+        nothing = np.zeros(sum(len(trait.labels) for trait in columns))
+        draft = cls(tuple(columns), nothing, nothing, np.zeros((0, 0)))
+        parts = ((F, known, np.square(F) * known) for F, known in (draft.shares(x) for _, x in table.pieces()))
+        total, number, squares = (sum(each) for each in zip(*([x.sum(axis=0) for x in p] for p in parts), strict=True))
+        counts = np.maximum(number, 1)
+        mean = total / counts
+        deviation = np.sqrt(np.maximum(squares / counts - np.square(mean), SMALLEST_DEVIATION**2))
+        draft = replace(draft, mean=mean, deviation=deviation)
         with SINGLE_BLAS:  # whose sums depend on the number of threads
-            sizes, vectors = np.linalg.eigh(Z.T @ Z / size)
+            products = sum(Z.T @ Z for Z in (draft.traits(x) for _, x in table.pieces()))
+            sizes, vectors = np.linalg.eigh(products / size)
         keep = np.argsort(-sizes)[:MOST_DIMENSIONS]
         keep = keep[sizes[keep] > LEAST_VARIANCE]
         vectors = (
             vectors[:, keep] * np.where(vectors[np.argmax(np.abs(vectors), axis=0), range(len(sizes))] < 0, -1, 1)[keep]
         )
-        return cls(tuple(columns), mean, deviation, vectors / np.sqrt(sizes[keep].max()))
+        return replace(draft, components=vectors / np.sqrt(sizes[keep].max()))
 
     @property
     def labels(self) -> list[str]:
@@ -148,7 +150,7 @@ class Encoder:
 
     def features(self, table: FeatureTable) -> Floats:
         """Return what slopes are on: principal components of the traits, the first of variance 1."""
-        return self.projected(self.traits(table))
+        return np.concatenate([self.projected(self.traits(x)) for _, x in table.pieces()])
 
     def projected(self, traits: Floats) -> Floats:
         """Return the same for standardised traits."""

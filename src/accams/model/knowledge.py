@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.data.features import FeatureTable
+from accams.data.features import PIECE, FeatureTable
 from accams.model.container import Tensors
 from accams.model.features import Encoder, Trait
 from accams.model.limits import check_numbers
@@ -50,14 +50,15 @@ class Knowledge:
 
     def put(self, lines: Positions, size: int, table: FeatureTable) -> Self:
         """Return what is known of `size` lines, with the features of a table for `lines`."""
-        shares, known = self.encoder.shares(table)
         codes = np.full((size, len(self.encoder.mean)), MISSING, np.uint8)
         codes[: min(size, len(self.codes))] = self.codes[:size]
         told = np.repeat(
             [x.name in table.columns for x in self.encoder.columns], [len(x.labels) for x in self.encoder.columns]
         )
-        new = np.where(known, np.rint(STEPS * shares), MISSING).astype(np.uint8)
-        codes[lines] = np.where(told, new, codes[lines])
+        for part, some in table.pieces():
+            shares, known = self.encoder.shares(some)
+            new = np.where(known, np.rint(STEPS * shares), MISSING).astype(np.uint8)
+            codes[lines[part]] = np.where(told, new, codes[lines[part]])
         return replace(self, codes=codes)
 
     def grown(self, size: int) -> Self:
@@ -88,7 +89,8 @@ class Knowledge:
 
     def features(self) -> Floats:
         """Return what slopes are on, for every line."""
-        return self.encoder.projected(self.traits(np.arange(len(self.codes))))
+        lines = np.array_split(np.arange(len(self.codes)), -(-len(self.codes) // PIECE) or 1)
+        return np.concatenate([self.encoder.projected(self.traits(some)) for some in lines])
 
 
 def pack(known: Knowledge) -> tuple[dict[str, Any], Tensors]:

@@ -6,6 +6,7 @@ the probabilities of its labels. Since predictions are linear in these indicator
 predictions themselves would say. It is a label prior with covariates (a product partition model), learned afterwards.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,12 +55,18 @@ class Regression:
             ridge[0] = 1e-9 * max(float(self.weights.sum()), 1.0)
             return np.asarray(np.linalg.solve(gram + np.diag(ridge), weighted.T))
 
-    def left_out_errors(self, values: Floats) -> Floats:
-        """Return values (row, target) less what the regression on all other rows says of them."""
+    def left_out_errors(self, values: Floats, penalties: Floats) -> Iterator[Floats]:
+        """Yield for each penalty the values (row, target) less what the regression on all other rows says of them."""
+        shares = self.weights / self.weights.sum()
+        Z, y = self.traits - shares @ self.traits, values - shares @ values  # what the constant leaves of both
         with SINGLE_BLAS:
-            fitted = self.design @ (self.solution @ values)
-        own = np.einsum("rt,tr->r", self.design, self.solution)
-        return np.asarray((values - fitted) / np.maximum(1.0 - own, 0.05)[:, None])
+            sizes, vectors = np.linalg.eigh((Z * self.weights[:, None]).T @ Z)
+            A = Z @ vectors
+            sums = (A * self.weights[:, None]).T @ y
+            for penalty in penalties:
+                shrunk = 1.0 / (np.maximum(sizes, 0.0) + penalty)
+                own = shares + self.weights * (np.square(A) @ shrunk)
+                yield (y - A @ (sums * shrunk[:, None])) / np.maximum(1.0 - own, 0.05)[:, None]
 
 
 def with_constant(traits: Floats) -> Floats:
