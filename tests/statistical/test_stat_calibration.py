@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from chains import PAIRS, cells
+from chains import PAIRS
 from compare import bonferroni
 from geweke import World
 from scipy import stats
 
+from accams.fit import gibbs
 from accams.fit.hyper import Hyperparameters
 
 FALSE_ALARM = 1e-3
@@ -17,34 +18,48 @@ BINS = 4
 
 
 def hyper_of(pair: tuple[str, str], seed: int) -> Hyperparameters:
-    """Return hyperparameters of two 3 x 3 stencils, with all variances sampled."""
+    """Return hyperparameters of two 3 x 3 stencils, and of slopes on any features, with all variances sampled."""
     return Hyperparameters(
         shapes=[(3, 3)] * 2, alpha=[3.0] * 2, beta=[3.0] * 2, sampler=pair[0], label_prior=pair[1], eta=(4.0, 3.0),
-        gamma=(4.0, 2.0), sigma_max=1.5, sample_sigma=True, seed=seed,
+        gamma=(4.0, 2.0), slopes=(4.0, 2.0), sigma_max=1.5, sample_sigma=True, seed=seed,
     )  # fmt: skip
 
 
-def ranks(pair: tuple[str, str], seed: int) -> list[int]:
-    """Return ranks of the true sigma^2, three cells and the mean square among thinned draws of a short chain."""
-    random, world = np.random.default_rng([seed, 7]), World(hyper_of(pair, seed), shape=(12, 10))
+def ranks(pair: tuple[str, str], seed: int, n_features: tuple[int, int]) -> list[int]:
+    """Return ranks of the truth among thinned draws of a short chain.
+
+    That is of sigma^2, three cells, the mean square and, with features, a variance of the slopes of rows.
+    """
+    random = np.random.default_rng([seed, 7])
+    world = World(hyper_of(pair, seed), shape=(12, 10), n_features=n_features)
     truth = world.draw_parameters(random)
     chain = world.chain_on(world.draw_data(truth, random))
     chain.sigma2 = 0.7
 
-    def quantities(sigma2: float, model: np.ndarray) -> list[float]:
-        return [sigma2, model[0], model[57], model[-1], np.square(model).mean()]
+    def quantities(sigma2: float, model: np.ndarray, slope_tau2: list[np.ndarray]) -> list[float]:
+        more = slope_tau2[0][:1].tolist()
+        return [sigma2, model[0], model[57], model[-1], np.square(model).mean(), *more]
 
     drawn = []
     for sweep in range(BURN + DRAWS * THIN):
         chain.run_sweep()
         if sweep >= BURN and (sweep - BURN) % THIN == 0:
-            drawn.append(quantities(chain.sigma2, cells(chain.state)))
-    return list((np.array(drawn) < quantities(truth.sigma2, truth.model().ravel())).sum(axis=0))
+            model = chain.state.predict_at(*np.divmod(np.arange(120), 10))
+            drawn.append(quantities(chain.sigma2, model, chain.slope_tau2))
+    return list((np.array(drawn) < quantities(truth.sigma2, truth.model().ravel(), truth.slope_tau2)).sum(axis=0))
 
 
-@pytest.mark.parametrize("pair", [PAIRS[0], pytest.param(PAIRS[2], marks=pytest.mark.full)])
-def test_ranks_are_uniform(pair):
-    """Chi-square of five quantities in four bins, Bonferroni: false-alarm rate 1e-3."""
-    table = np.array([ranks(pair, seed) for seed in range(REPLICATES)])
+@pytest.mark.parametrize(
+    ("pair", "n_features"),
+    [
+        (PAIRS[0], (0, 0)),
+        pytest.param(PAIRS[2], (0, 0), marks=pytest.mark.full),
+        pytest.param(PAIRS[0], (2, 2), marks=pytest.mark.full),
+    ],
+)
+def test_ranks_are_uniform(pair, n_features, monkeypatch):
+    """Chi-square of five or six quantities in four bins, Bonferroni: false-alarm rate 1e-3."""
+    monkeypatch.setattr(gibbs, "SLOPE_INTERVAL", 1)  # chains are short
+    table = np.array([ranks(pair, seed, n_features) for seed in range(REPLICATES)])
     counts = [np.bincount(column * BINS // (DRAWS + 1), minlength=BINS) for column in table.T]
     assert bonferroni([stats.chisquare(each).pvalue for each in counts]) > FALSE_ALARM
