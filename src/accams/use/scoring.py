@@ -195,6 +195,12 @@ class Catalogue:
             best[part] = self.best_of(profiles, constants, n, (starts, seen[1]), variance, lower, lines)
         return best
 
+    @cached_property
+    def _features(self) -> Floats:
+        """What the columns have in the linear part (feature, column)."""
+        assert self.sums.linear is not None
+        return self.sums.linear.cols[self.columns].T.astype(np.float64)
+
     def best_of(
         self, profiles: Ints, constants: Ints, n: int, seen: tuple[Positions, Positions], noise: Floats | None,
         lower: float, lines: Floats | None = None,
@@ -209,8 +215,7 @@ class Catalogue:
         noise = np.zeros(len(profiles)) if noise is None else noise
         added = np.zeros((len(profiles), 0), np.int32)
         if self.sums.linear is not None and lines is not None:
-            units = self.sums.in_units(lines @ self.sums.linear.cols[self.columns].T.astype(np.float64))
-            added = np.clip(units, -int(TOP), int(TOP))
+            added = np.clip(self.sums.in_units(lines @ self._features), -int(TOP), int(TOP))
         tables = profiles, constants, added, self.places, self.widths, self.owner, self.codes, self.base
         ranges = THREADS.split_evenly(len(profiles), self.codes.size + 1)
         THREADS.run(best_columns, ranges, *tables, self.sums.unit, noise, lower, *seen, best)
