@@ -11,7 +11,7 @@ same ratings and the same features.
 
 Intervals are judged by the randomised probability integral transform where predictions have probabilities.
 
-Run: python experiments/cold_start.py [--set 1m] [--seeds 0] [--methods ours ridge myfm] [--setting JSON]
+Run: python experiments/cold_start.py [--set 1m] [--seeds 0] [--methods ours ridge myfm] [--setting JSON] [--keep 1.0]
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Split(NamedTuple):
     items: pd.DataFrame
 
 
-def split_of(name: str, seed: int) -> Split:
-    """Hold out a fifth of users, items and ratings."""
+def split_of(name: str, seed: int, keep: float) -> Split:
+    """Hold out a fifth of users, items and ratings, and keep a share of the rest to fit."""
     data = datasets.movielens(name)
     i, j, y = data.observations.coo()
     ratings = pd.DataFrame(
@@ -61,14 +61,17 @@ def split_of(name: str, seed: int) -> Split:
     new_user, new_item = ratings["user"].isin(new[0]), ratings["item"].isin(new[1])
     known = ratings[~new_user & ~new_item]
     held = random.random(len(known)) < 0.2
+    kept = known[~held]
+    kept = kept[random.random(len(kept)) < keep] if keep < 1.0 else kept
+    seen = known["user"].isin(kept["user"]) & known["item"].isin(kept["item"])
     test = {
-        "warm": known[held],
+        "warm": known[held & seen],
         "new items": ratings[~new_user & new_item],
         "new users": ratings[new_user & ~new_item],
         "both": ratings[new_user & new_item],
     }
     users, items = movielens_features(name)
-    return Split(known[~held], test, users, items)
+    return Split(kept, test, users, items)
 
 
 class Prediction(NamedTuple):
@@ -205,6 +208,7 @@ def main() -> None:
     parser.add_argument("--set", default="1m")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--methods", nargs="+", default=["ours", "plain", "ridge", "myfm"])
+    parser.add_argument("--keep", type=float, default=1.0, help="share of the ratings to fit: how models do with less")
     parser.add_argument("--setting", type=json.loads, default={}, help="parameters of ours as JSON")
     chosen = parser.parse_args()
     use_local_data()
@@ -216,7 +220,7 @@ def main() -> None:
     }
     lines = []
     for seed in chosen.seeds:
-        split = split_of(chosen.set, seed)
+        split = split_of(chosen.set, seed, chosen.keep)
         for method in chosen.methods:
             name, run = methods[method]
             found = run(split)

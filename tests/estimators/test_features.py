@@ -304,3 +304,33 @@ def test_observed_zeros_have_no_features() -> None:
     likes = Observations.from_frame(TRAIN, zeros="observed")
     with pytest.raises(InputError, match="features need missing cells"):
         make(noise="sampled").fit(likes, item_features=ITEMS)
+
+
+# -- few ratings ------------------------------------------------------------------------------------------------------
+
+
+def test_effects_of_who_is_new_where_stencils_say_nothing() -> None:
+    """Two ratings a user: a model of effects alone, which depend on the genre, of known films as of new ones."""
+    random, m, n = np.random.default_rng(1), 400, 80
+    genre = random.integers(0, 2, n)
+    pairs = pd.DataFrame({"user": np.repeat(np.arange(m), 2), "item": random.integers(10, n, 2 * m)})
+    pairs = pairs.drop_duplicates()
+    y = 3.0 + np.array([-0.7, 0.7])[genre[pairs["item"]]] + random.normal(0.0, 1.0, len(pairs))
+    films = pd.DataFrame({"item": range(n), "genre": np.array(["War", "Drama"])[genre]})
+    settings: dict[str, Any] = {"n_chains": 2, "n_sweeps": 20, "random_state": 0, "verbose": False}
+    with pytest.warns(UserWarning, match="effects of rows and columns alone"):
+        told = BayesianACCAMS(**settings).fit(pairs, y, item_features=films)
+    with pytest.warns(UserWarning, match="effects of rows and columns alone"):
+        plain = BayesianACCAMS(**settings).fit(pairs, y)
+    truth = 3.0 + np.array([-0.7, 0.7])[genre[pairs["item"]]]
+    errors = [np.abs(model.predict(pairs) - truth).mean() for model in (told, plain)]
+    assert errors[0] < 0.5 * errors[1]
+    new = pd.DataFrame({"user": np.arange(10), "item": np.arange(10)})
+    mean, std = told.predict(new, return_std=True)
+    assert np.abs(mean - 3.0 - np.array([-0.7, 0.7])[genre[:10]]).max() < 0.35
+    assert (std < plain.predict(new, return_std=True)[1]).all()
+    for _, film in films[:10].iterrows():
+        one = told.fold_in(new="item", features={"genre": film["genre"]})
+        assert abs(one.predict([0])[0] - 3.0 - (0.7 if film["genre"] == "Drama" else -0.7)) < 0.35
+    rated = told.fold_in(dict.fromkeys(range(200, 260), 2.0), new="item", features={"genre": "Drama"})
+    assert rated.predict([0])[0] < 2.5

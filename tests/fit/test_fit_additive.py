@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from accams import Observations
 from accams.fit import additive
@@ -133,3 +134,64 @@ def test_one_observation_of_each_row() -> None:
     model = fit_additive(Observations.from_coo(np.arange(2000), j, cols[j] + random.normal(0, 0.5, 2000)))
     assert model.rows.variance < 1e-3
     assert np.corrcoef(model.cols.effects, cols)[0, 1] > 0.99
+
+
+# -- features ---------------------------------------------------------------------------------------------------------
+
+
+def with_features(seed: int, size: float) -> tuple[Observations, np.ndarray, np.ndarray]:
+    """Return observations, features of columns, and effects of columns, which depend on them (by so much)."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(200, 4))
+    cols = features @ (size * np.array([1.0, -1.0, 0.5, 0.0])) + random.normal(0, 0.3, 200)
+    i, j = np.unique(random.integers([400, 190], size=(1500, 2)), axis=0).T
+    values = 3.0 + random.normal(0, 0.4, 400)[i] + cols[j] + random.normal(0, 1.0, len(i))
+    return Observations.from_coo(i, j, values, shape=(400, 200)), features, cols
+
+
+def test_best_variance_has_the_highest_likelihood() -> None:
+    """Against the density of the data, the first coefficient taken out by projection."""
+    random = np.random.default_rng(0)
+    for size in (0.0, 0.4, 2.0):
+        terms, weights = np.column_stack([np.ones(40), random.normal(size=(40, 3))]), random.gamma(2.0, size=40)
+        y = 1.0 + terms[:, 1:] @ random.normal(0, size, 3) + random.normal(size=40) / np.sqrt(weights)
+        rest = np.linalg.svd(terms[:, :1], full_matrices=True)[0][:, 1:]  # contrasts that the constant does not reach
+        tried = np.array([0.01, 0.1, 1.0, 10.0])
+
+        def likelihood(x: float, terms=terms, weights=weights, rest=rest, y=y) -> float:  # type: ignore[no-untyped-def]
+            cov = rest.T @ (np.diag(1.0 / weights) + x * terms[:, 1:] @ terms[:, 1:].T) @ rest
+            return float(multivariate_normal(cov=cov).logpdf(rest.T @ y))
+
+        scaled = terms * weights[:, None]
+        found = additive._best_variance(scaled.T @ terms, scaled.T @ y, 1, tried)
+        assert found == max([0.0, *tried], key=likelihood)
+
+
+def test_effects_follow_features_also_of_columns_never_seen() -> None:
+    data, features, cols = with_features(0, 0.8)
+    told, plain = fit_additive(data, (None, features)), fit_additive(data)
+    i, j = np.repeat(0, 200), np.arange(200)
+    errors = [np.std((model.predict(i, j) - cols)[190:]) for model in (told, plain)]
+    assert errors[0] < 0.45 < 0.8 < errors[1]
+    assert told.cols.variances[190] < 0.2 < 0.8 < told.cols.variance  # unknown features: as without any
+    assert np.std(told.predict(i, j)[:190] - cols[:190]) < 0.8 * np.std(plain.predict(i, j)[:190] - cols[:190])
+
+
+def test_features_that_say_nothing_change_little() -> None:
+    """Of twenty data sets the likelihood prefers no features in most; where not, coefficients are small."""
+    changes = []
+    for seed in range(20):
+        data, features, _ = with_features(seed, 0.0)
+        told, plain = fit_additive(data, (None, features)), fit_additive(data)
+        i, j = np.indices(data.shape).reshape(2, -1)
+        changes.append(float(np.std(told.predict(i, j) - plain.predict(i, j))))
+    assert np.median(changes) < 1e-9
+    assert max(changes) < 0.15
+
+
+def test_lines_without_features_are_average() -> None:
+    data, features, _ = with_features(1, 0.8)
+    features[195:] = 0.0
+    model = fit_additive(data, (None, features))
+    np.testing.assert_array_equal(model.cols.effects[195:], 0.0)
+    np.testing.assert_array_equal(model.cols.variances[195:], model.cols.variance)

@@ -6,7 +6,9 @@ and b_j likewise, n_i being the number of observations of row i and v_ij the wei
 learned where rows or columns have few observations: stencils are blended with it (`accams.fit.blend`). The expected
 effect depends on the number of observations because what few people choose is rated differently from what many do; a
 row or column without observations is expected to be like those with the fewest. The slope alpha_1 has the prior
-N(0, tau_r^2), so that it stays near 0 where all rows have about as many.
+N(0, tau_r^2), so that it stays near 0 where all rows have about as many. Given features of rows, the expected effect
+depends on them, too, by coefficients with a normal prior whose variance has the highest likelihood of all that are
+tried, 0 among them.
 
 Variances are estimated by moments: deviations r from the expected values have E r_ij r_ij' = tau_r^2 for two columns of
 a row, E r_ij r_i'j = tau_c^2 for two rows of a column, and E r_ij^2 is the sum of all three variances. Unlike the usual
@@ -22,13 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
+from accams.threads import SINGLE_BLAS
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
+Features = tuple[Floats | None, Floats | None]
 Piece = tuple[tuple[Positions, Positions], Floats, Floats | None]  # rows and columns, values, weights
 ROUNDS = 3  # estimates of the variances, each given the expected effects found with those before
 PASSES = 10  # over rows and columns in each round
 START = 0.1  # initial variance of effects, relative to that of the data
+FEATURE_VARIANCES = 10.0 ** np.arange(-4.0, 0.6, 0.25)  # of coefficients of features that are tried, likewise
 SMALLEST = 1e-6  # lower bound of the variances, relative to that of the data
 FEWEST = 20  # rows that are needed to learn how effects depend on the number of observations
 BLOCK = (
@@ -40,12 +45,13 @@ BLOCK = (
 class Axis:
     """Effects of rows, or of columns.
 
-    Effects are relative to `new`, the expected effect of a row without observations, whose effect is therefore 0.
+    Effects are relative to `new`, the expected effect of a row without observations and of average features, whose
+    effect is therefore 0.
     """
 
     effects: Floats
     variances: Floats  # posterior variance of each effect
-    variance: float  # prior variance: that of an effect of which nothing is known
+    variance: float  # prior variance: that of an effect of which nothing is known, not even features
     new: float
     seen: NDArray[np.bool_]
 
@@ -88,8 +94,8 @@ class Additive:
         return max(self.noise / self.unit - noise**2, 0.0) if weight > 0.0 else 0.0
 
 
-def fit_additive(observations: Observations) -> Additive:
-    """Fit the additive model to observations whose blanks are missing.
+def fit_additive(observations: Observations, features: Features = (None, None)) -> Additive:
+    """Fit the additive model to observations whose blanks are missing, with features of rows and of columns.
 
     Examples
     --------
@@ -102,7 +108,7 @@ def fit_additive(observations: Observations) -> Additive:
     (1.0, 1.0, 0.24)
     """
     mean, scale = observations.mean(), _variance(observations) or 1.0  # of constant data
-    sides = [_Side(observations, axis, scale) for axis in (0, 1)]
+    sides = [_Side(observations, axis, scale, features[axis]) for axis in (0, 1)]
     unit = observations.total_weight() / observations.nnz
     noise = (1.0 - 2.0 * START) * scale * unit
     for _ in range(ROUNDS):
@@ -120,14 +126,17 @@ def fit_additive(observations: Observations) -> Additive:
 class _Side:
     """Effects of one axis while they are being fitted."""
 
-    def __init__(self, observations: Observations, axis: int, scale: float) -> None:
+    def __init__(self, observations: Observations, axis: int, scale: float, features: Floats | None) -> None:
         counts = observations.counts(axis)
         self.seen, self.scale, self.variance = counts > 0, scale, START * scale
         self.mass = _mass(observations, axis)
         # relative to the fewest: what is expected of new ones is then the first coefficient
         logs = np.log(np.maximum(counts / counts[self.seen].min(), 1.0))
         varied = np.count_nonzero(self.seen) >= FEWEST and logs.max() > 0.0
-        self.terms = np.column_stack([np.ones(len(logs)), logs]) if varied else np.ones((len(logs), 1))
+        terms = [np.ones(len(logs))] + ([logs] if varied else [])
+        self.n_plain = len(terms)  # terms that are no features
+        self.terms = np.column_stack([*terms, *([] if features is None else [features])])
+        self.known = np.zeros(len(logs), np.bool_) if features is None else (features != 0.0).any(axis=1)
         self.coefficients = np.zeros(self.terms.shape[1])
         self.effects, self.expected = np.zeros((2, len(counts)))
 
@@ -136,13 +145,19 @@ class _Side:
 
         The mean residual of a row, sums / mass, has the variance tau^2 + noise / mass around the expected effect.
         """
-        mass, terms = self.mass[self.seen], self.terms[self.seen]
+        mass, terms, n = self.mass[self.seen], self.terms[self.seen], self.n_plain
         means = sums[self.seen] / mass
         weights = 1.0 / (self.variance + noise / mass)
         scaled = terms * weights[:, None]
-        prior = np.diag([0.0, 1.0 / self.variance][: terms.shape[1]])
-        self.coefficients = np.linalg.lstsq(scaled.T @ terms + prior, scaled.T @ means, rcond=None)[0]
-        self.expected = self.terms @ self.coefficients
+        with SINGLE_BLAS:  # whose sums depend on the number of threads
+            gram, right = scaled.T @ terms, scaled.T @ means
+            gram[:n, :n] += np.diag([0.0, 1.0 / self.variance][:n])
+            chosen = _best_variance(gram, right, n, FEATURE_VARIANCES * self.scale)
+            used = len(right) if chosen > 0.0 else n
+            gram[n:, n:] += np.eye(len(right) - n) / (chosen or 1.0)
+            self.coefficients[:] = 0.0
+            self.coefficients[:used] = np.linalg.lstsq(gram[:used, :used], right[:used], rcond=None)[0]
+            self.expected = self.terms @ self.coefficients
         self.effects = self.expected.copy()
         self.effects[self.seen] += self.variance * weights * (means - self.expected[self.seen])
 
@@ -150,9 +165,29 @@ class _Side:
         return self.variance * noise / (noise + self.mass * self.variance)
 
     def result(self, noise: float) -> Axis:
-        new = float(self.coefficients[0])
-        effects = np.where(self.seen, self.effects - new, 0.0)
-        return Axis(effects, self.posterior_variances(noise), self.variance, new, self.seen)
+        new, n = float(self.coefficients[0]), self.n_plain
+        told = self.terms[:, n:] @ self.coefficients[n:]  # by features
+        unknown = self.variance + float(np.mean(np.square(told[self.known]))) if self.known.any() else self.variance
+        variances = np.where(self.seen | self.known, self.posterior_variances(noise), unknown)
+        return Axis(self.effects - new, variances, unknown, new, self.seen)
+
+
+def _best_variance(gram: Floats, right: Floats, n: int, tried: Floats) -> float:
+    """Return the prior variance of all coefficients but the first n that has the highest likelihood; it may be 0.
+
+    `gram` and `right` are those of least squares with all terms, weighted by precision. The likelihood is that of the
+    data with all coefficients integrated out, the first n with the (flat) priors that are part of `gram`.
+    """
+    if len(right) == n:
+        return 0.0
+    rest = np.linalg.lstsq(gram[:n, :n], np.column_stack([gram[:n, n:], right[:n]]), rcond=None)[0]
+    left = np.column_stack([gram[n:, n:], right[n:]]) - gram[n:, :n] @ rest
+    sizes, vectors = np.linalg.eigh(left[:, :-1])
+    sizes, squares = np.maximum(sizes, 0.0), np.square(vectors.T @ left[:, -1])
+    odds = 1.0 + sizes * tried[:, None]
+    gains = np.sum(squares * tried[:, None] / odds - np.log(odds), axis=1)  # twice the log likelihood beyond that of 0
+    best = int(np.argmax(gains))
+    return float(tried[best]) if gains[best] > 0.0 else 0.0
 
 
 def _mass(observations: Observations, axis: int) -> Floats:

@@ -105,7 +105,7 @@ def fit(
     files.check()
     end: End
     calibration, warm, end = None, list[Chain](), "done"
-    additive = fit_additive(observations) if plan.additive else None  # before chains take memory
+    additive = fit_additive(observations, plan.given) if plan.additive else None  # before chains take memory
     split = held_out_split(observations, plan.hyper.seed) if plan.calibrated and files.resume is None else None
     features = _features(observations if split is None else split[0], plan, files.resume)
     if split is not None:
@@ -257,7 +257,7 @@ def _calibrate(
     """Calibrate the noise; return the result, the chains used, and how the calibration ended."""
     part, held_out = split
     engine = "auto" if plan.engine == "dense" else plan.engine  # a split has missing cells
-    additive = fit_additive(part) if plan.additive else None
+    additive = fit_additive(part, plan.given) if plan.additive else None
     chains = _chains(part, replace(plan, engine=engine), features, plan.sigma2, max(N_CHAINS, plan.n_chains))
     bounds = LOWEST * plan.sigma2, plan.hyper.sigma_max**2
     last, stopped = plan.sigma2, False

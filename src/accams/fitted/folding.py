@@ -14,6 +14,7 @@ from accams.errors import InputError, warn_deprecated
 from accams.fitted import listing
 from accams.fitted.expecting import expected_of, speaking_traits
 from accams.fitted.parts import Parts
+from accams.fitted.placing import variance_of_new
 from accams.fitted.ranking import catalogue_of, chosen, ranked_by
 from accams.model.interactions import Interactions
 from accams.model.posterior import with_spread
@@ -163,12 +164,7 @@ class FoldedRow:
     @property
     def _effect_variance(self) -> float:
         """Variance of the effect of this row, given its values."""
-        posterior, noise2, n = self.model.posterior, self.model.noise**2, len(self.values)
-        known = None if self.features is None else self.model.knowledge[0]
-        left = 0.0 if known is None else known.spread * noise2 / (noise2 + n * known.spread)
-        if posterior is None or posterior.effects is None or not posterior.effects.blended:
-            return left
-        return left + float(posterior.effects.variance_given(n, self.model.noise))
+        return float(variance_of_new(self.model, 0, len(self.values), self.features is not None))
 
     def _effect_spread(self, columns: Positions) -> Floats:
         """Return the variance of the effects of this row and of these columns."""

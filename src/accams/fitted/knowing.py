@@ -21,8 +21,9 @@ from accams.use.traits import Regression
 P = TypeVar("P", bound=Parts)
 PENALTIES = 10.0 ** np.arange(-1.0, 5.1, 0.5)  # of the regression, relative to the mean weight of a row,
 POWERS = 0.0, 0.5, 1.0  # which is one of these of its number of ratings
+SURE = 2.0  # standard errors by which features must be better than none
 DRAWS = 32  # by which the regression is judged,
-LINES, PARTNERS = 4_000, 256  # at cells of so many rows with so many columns
+LINES, PARTNERS = 4_000, 256  # at cells of so many rows with so many columns, or more of these where rows are few
 LABELLED = 200  # rows whose labels are drawn by their features, to see how far draws are apart then
 
 
@@ -74,35 +75,56 @@ def calibrated(model: P, axis: int, observations: Observations) -> P:
     assert known is not None
     turned = thin if axis == 0 else thin.transposed
     regression, rows = regression_of(turned)
-    if len(rows) < 2 or turned.posterior is None or not len(model.stencils):
+    posterior = turned.posterior
+    if len(rows) < 2 or posterior is None:
         return model
     some, random = _evenly(np.arange(len(rows)), LINES), np.random.default_rng(0)
-    partners = turned.with_data(1)
-    partners = np.sort(random.choice(partners, min(len(partners), PARTNERS), replace=False))
+    partners, most = turned.with_data(1), LINES * PARTNERS // len(some)
+    partners = np.sort(random.choice(partners, min(len(partners), most), replace=False))
     means, fixed = _told(turned, rows[some], partners)
     i, j, values = _rated(observations, axis, rows[some], partners)
     if not len(values):
         return model
-    rest, best = model.latent(values) - fixed[i, j], (np.inf, known, means)
+    parts = list[Regression]()
     for power in POWERS:
-        some_known = replace(known, power=power)
-        weights = regression_of(replace(turned, knowledge=(some_known, None)))[0].weights[some]
-        penalties, part = PENALTIES * weights.mean(), Regression(regression.traits[some], weights, 0.0)
-        for penalty, errors in zip(penalties, part.left_out_errors(means, penalties), strict=True):
-            left_out = means - errors
-            error = float(np.mean(np.square(rest - left_out[i, j])))
-            if error < best[0]:
-                fitting = replace(some_known, penalty=penalty * len(rows) / len(some))
-                best = error, fitting, left_out + fixed
-    known, left_out = best[1:]
+        weights = regression_of(replace(turned, knowledge=(replace(known, power=power), None)))[0].weights[some]
+        parts.append(Regression(regression.traits[some], weights, 0.0))
+    rest = model.latent(values) - fixed[i, j]
+    chosen, relative = _choice(parts, means, (i, j, rest))
+    penalty = relative * float(parts[chosen].weights.mean())
+    left_out = means - next(parts[chosen].left_out_errors(means, np.array([penalty]))) + fixed
+    known = replace(known, power=POWERS[chosen], penalty=penalty * len(rows) / len(some))
     turned = replace(turned, knowledge=(known, None))
     users = partners[j] if axis == 1 else np.full(len(j), -1)
     variance = _apart(turned, _evenly(rows, LABELLED), partners) + model.row_noise(users)
     if turned.linear is not None:
         variance = variance + turned.linear.variances_of_new(rows[some][i], partners[j])
+    if posterior.effects is not None:
+        variance = variance + posterior.effects.spread_of(1, partners[j])
     means = left_out[i, j]
     more = noise_of(values, values - means, variance, np.ones(len(values)), True, model.scale)
     return replace(model, knowledge=put(model.knowledge, axis, replace(known, spread=more**2)))
+
+
+def _choice(parts: list[Regression], means: Floats, rated: tuple[Positions, Positions, Floats]) -> tuple[int, float]:
+    """Return which regression predicts the ratings of rows that it leaves out best, and with which penalty.
+
+    With few ratings the best one says little: it must be better than the strongest penalty, with which features tell
+    next to nothing. `rated` are row, column and what is to be predicted by `means` (row, column).
+    """
+    (i, j, rest), losses, chosen = rated, list[Floats](), list[tuple[int, float]]()
+    for number, part in enumerate(parts):
+        relative = PENALTIES * part.weights.mean()
+        for penalty, errors in zip(PENALTIES.tolist(), part.left_out_errors(means, relative), strict=True):
+            square = np.square(rest - (means[i, j] - errors[i, j]))
+            by_row = np.bincount(i, square, len(means))  # since ratings of a row depend on each other
+            losses.append(by_row.astype(np.float64))
+            chosen.append((number, penalty))
+    total = [float(x.sum()) for x in losses]
+    none = min((p for p, (_, penalty) in enumerate(chosen) if penalty == PENALTIES[-1]), key=total.__getitem__)
+    best = min(range(len(total)), key=total.__getitem__)
+    gain = losses[none] - losses[best]
+    return chosen[best if gain.sum() > SURE * np.sqrt(np.square(gain).sum()) else none]
 
 
 def _placed(model: P, axis: int, index: Index, lines: Positions, random_state: Any) -> P:
@@ -167,8 +189,9 @@ def _apart(model: Parts, rows: Positions, partners: Positions) -> float:
     priors, values = label_priors(model, known.traits(rows)), []
     for d, codes in enumerate(model.codes):
         logs, total = priors.logs(codes, model.sums.label_priors[d][1]), np.zeros((len(rows), len(partners)))
-        for s, ends in enumerate(np.split(np.arange(logs.shape[1]), np.cumsum(codes.heights)[:-1])):
-            p = np.cumsum(np.exp(logs[:, ends]), axis=1)
+        begins = np.cumsum(codes.heights) - codes.heights
+        for s, (first, height) in enumerate(zip(begins.tolist(), codes.heights.tolist(), strict=True)):
+            p = np.cumsum(np.exp(logs[:, first : first + height]), axis=1)
             labels = (random.random((len(rows), 1)) * p[:, -1:] > p).sum(axis=1)
             total += codes.template(s)[labels][:, codes.cols[partners, s]]
         values.append(total)

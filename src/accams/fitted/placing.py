@@ -83,13 +83,10 @@ def folded_into(model: P, axis: int, index: Index, lines: Positions, seen: Seen,
         folded = fold_labels(sums, model.noise, *seen, seed_of(random_state) + axis, model.blank, variance, expected)
         draws = [_draw_with(draw, turn, folded, d, places) for d, draw in enumerate(posterior.draws)]
         if effects is not None:
-            stds: Any = 0.0
             if effects.blended:
                 draws = with_shared_effects(draws, axis)
-                stds = np.sqrt(effects.variance_given(np.diff(seen.begins), model.noise))
-            if known is not None and known.spread > 0.0:
-                left = model.noise**2 / (model.noise**2 + np.diff(seen.begins) * known.spread)
-                stds = np.sqrt(np.square(stds) + known.spread * left)
+            told = False if expected is None else np.isfinite(expected.priors.traits).all(axis=1)
+            stds = np.sqrt(variance_of_new(model, axis, np.diff(seen.begins), told))
             effects = turn(effects.put(places.lines, places.size, stds))
         if linear is not None:
             linear = turn(linear.put(places.lines, places.size, folded.lines, folded.spreads))
@@ -100,6 +97,21 @@ def folded_into(model: P, axis: int, index: Index, lines: Positions, seen: Seen,
     indices = {"row_index" if axis == 0 else "col_index": index}
     spread = None if model.spread is None else turn(turn(model.spread).grown(places.size))
     return replace(model, stencils=stencils, posterior=posterior, spread=spread, activity=active, **indices)  # type: ignore[arg-type]
+
+
+def variance_of_new(model: Parts, axis: int, n: Positions | int, told: Any) -> Floats:
+    """Return what the draws lack of the variance of new rows (columns) with n observations each.
+
+    `told` says for each whether its features are known: these leave less of it.
+    """
+    known, noise = model.knowledge[axis], model.noise
+    effects = None if model.posterior is None else model.posterior.effects
+    if effects is not None and axis == 1:
+        effects = effects.transposed()
+    of_effects = effects.variance_given(n, noise) if effects is not None and effects.blended else 0.0
+    if known is None or not known.spread > 0.0:
+        return np.asarray(of_effects + np.zeros(np.shape(n)))
+    return np.where(told, known.spread * noise**2 / (noise**2 + n * known.spread), of_effects)
 
 
 def with_shared_effects(draws: Sequence[Draw], axis: int = 0) -> list[Draw]:

@@ -118,8 +118,9 @@ def _folded(
     """Fold in rows without slopes, as `fold` does."""
     from accams.kernels.fold import fold_rows
 
-    n = len(begins) - 1
+    n, rows = len(begins) - 1, np.repeat(np.arange(len(begins) - 1), np.diff(begins))
     profiles, effects = np.empty((n, int(sums.places[-1]))), np.zeros((len(sums.codes), n))
+    means = [np.zeros(n) if expected is None else expected.priors.effects(codes) for codes in sums.codes]
     labels = [np.zeros((n, len(codes.starts)), np.int64) for codes in sums.codes]
 
     def run(d: int, lo: int, hi: int) -> None:
@@ -132,8 +133,8 @@ def _folded(
         heights, frequencies = sums.label_priors[d]
         priors = frequencies[None] if expected is None else expected.priors.logs(codes, frequencies)
         fold_rows(
-            lo, hi, begins, cols, values, codes.cols, codes.flat, codes.starts, codes.widths, heights, priors,
-            codes.offset, col_effects, noise * noise, variance, blank, cross, PASSES,
+            lo, hi, begins, cols, values - means[d][rows], codes.cols, codes.flat, codes.starts, codes.widths, heights,
+            priors, codes.offset, col_effects, noise * noise, variance, blank, cross, PASSES,
             _uniforms(seed, d, labels[d].shape), profiles, sums.places[d], effects[d], labels[d],
         )  # fmt: skip
 
@@ -142,7 +143,7 @@ def _folded(
     else:
         THREADS.map(lambda d, _: run(d, 0, n), [(d, d + 1) for d in range(len(sums.codes))])
     offsets = np.array([codes.offset for codes in sums.codes])
-    return Folded(profiles, effects.T + offsets, labels, np.zeros((n, 0)), np.zeros(n))
+    return Folded(profiles, (effects + np.array(means)).T + offsets, labels, np.zeros((n, 0)), np.zeros(n))
 
 
 def fold_labels(

@@ -1,4 +1,4 @@
-"""Which labels the features of a row speak for: a ridge regression of the labels of known rows on their traits.
+"""Which labels and effects the features of a row speak for: a ridge regression of those of known rows on their traits.
 
 For one stencil, the indicators of its labels are regressed on the standardised traits of the rows that have ratings,
 each row weighted by how much is known of it; what the regression says of a new row, cut off at nearly 0, is taken as
@@ -75,7 +75,7 @@ def with_constant(traits: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class LabelPriors:
-    """Probabilities of the labels of new rows in each of several sums.
+    """Probabilities of the labels of new rows in each of several sums, and their expected effects.
 
     Attributes
     ----------
@@ -102,6 +102,15 @@ class LabelPriors:
         logs = np.where(known[:, None], np.log(np.maximum(shares, LEAST)), frequencies)
         logs[:, np.cumsum(heights) - 1] = -np.inf  # the average row is no label
         return np.asarray(logs)
+
+    def effects(self, codes: Codes) -> Floats:
+        """Return what the regression says of the effects of new rows: 0 where nothing is known, as on average."""
+        if codes.row_effects is None:
+            return np.zeros(len(self.traits))
+        with SINGLE_BLAS:
+            coefficients = self.regression.solution @ codes.row_effects[self.rows].astype(np.float64)
+            expected = with_constant(np.nan_to_num(self.traits)) @ coefficients
+        return np.where(np.isfinite(self.traits).all(axis=1), expected, 0.0)
 
     def shares(self, codes: Codes, heights: Positions) -> Floats:
         """Return what the regression says of the labels of all stencils side by side."""

@@ -110,7 +110,7 @@ class Source:
                     raise failed(folder.parent / self.file, error) from None
                 raise MissingDataError(
                     f"{self.file} could not be downloaded from {self.url} ({error}). {self._hint()}"
-                ) from error
+                ) from None  # what failed is in the message; the calls that led to it help nobody
 
     def _hint(self) -> str:
         return f"Put {self.file} into a folder and set ${DATA_FOLDER} to it, or pass path=."
