@@ -7,11 +7,12 @@ same ratings and the same features.
 
 - *content ridge*: the values on the features of the user, of the item and all their products, beside shrunken effects
   of users and items (0 for new ones); the penalty is chosen on a tenth of the training part.
-- *myFM*: Bayesian factorisation machine of ids and features (needs myfm, see docs/internals/experiments.md).
+- *myFM*: Bayesian factorisation machine of ids and features, *probit* that of ordinal ratings (needs myfm).
 
 Intervals are judged by the randomised probability integral transform where predictions have probabilities.
 
-Run: python experiments/cold_start.py [--set 1m] [--seeds 0] [--methods ours ridge myfm] [--setting JSON] [--keep 1.0]
+Run: python experiments/cold_start.py [--set 1m] [--seeds 0] [--methods ours plain ridge myfm probit] [--keep 1.0]
+     [--setting JSON]                                                  (needs pip install 'accams[bench]' for myFM)
 """
 
 from __future__ import annotations
@@ -185,21 +186,26 @@ def _apply(traits: Traits, test: pd.DataFrame, weights: np.ndarray) -> np.ndarra
     return np.concatenate([weights[0] + X @ weights[1:] for X in pieces])
 
 
-def myfm(split: Split, features: bool = True) -> Prediction:
-    """Factorisation machine of ids and the same traits."""
+def myfm(split: Split, probit: bool = False) -> Prediction:
+    """Factorisation machine of ids and the same traits, of normal or of ordinal ratings."""
     import myfm as fm
 
     began, traits = perf_counter(), Traits(split)
-    blocks = [sparse.hstack([sparse.eye(len(x)), sparse.csr_matrix(x * features)]).tocsr() for x in traits.traits]
+    blocks = [sparse.hstack([sparse.eye(len(x)), sparse.csr_matrix(x)]).tocsr() for x in traits.traits]
     shapes = [size for x in traits.traits for size in (len(x), x.shape[1])]
 
     def relations(test: pd.DataFrame) -> list[Any]:
         return [fm.RelationBlock(at, block) for at, block in zip(traits.lines(test), blocks, strict=True)]
 
-    model = fm.MyFMRegressor(RANK, random_seed=0)
     how = {"n_iter": ITERATIONS, "n_kept_samples": ITERATIONS - 50, "group_shapes": shapes}
-    model.fit(None, split.train["y"].to_numpy(), relations(split.train), **how)
-    means = {g: np.clip(model.predict(None, relations(test)), 1, 5) for g, test in split.test.items()}
+    values, levels = np.unique(split.train["y"].to_numpy(), return_inverse=True)
+    if probit:
+        ordered = fm.MyFMOrderedProbit(RANK, random_seed=0).fit(None, levels, relations(split.train), **how)
+        means = {g: ordered.predict_proba(None, relations(test)) @ values for g, test in split.test.items()}
+    else:
+        model = fm.MyFMRegressor(RANK, random_seed=0)
+        model.fit(None, values[levels], relations(split.train), **how)
+        means = {g: np.clip(model.predict(None, relations(test)), 1, 5) for g, test in split.test.items()}
     return Prediction(means, None, perf_counter() - began)
 
 
@@ -207,7 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", default="1m")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
-    parser.add_argument("--methods", nargs="+", default=["ours", "plain", "ridge", "myfm"])
+    parser.add_argument("--methods", nargs="+", default=["ours", "plain", "ridge", "myfm", "probit"])
     parser.add_argument("--keep", type=float, default=1.0, help="share of the ratings to fit: how models do with less")
     parser.add_argument("--setting", type=json.loads, default={}, help="parameters of ours as JSON")
     chosen = parser.parse_args()
@@ -217,6 +223,7 @@ def main() -> None:
         "plain": ("BayesianACCAMS", lambda split: ours(split, chosen.setting, False)),
         "ridge": ("content ridge", ridge),
         "myfm": ("myFM, features", myfm),
+        "probit": ("myFM, features, probit", lambda split: myfm(split, True)),
     }
     lines = []
     for seed in chosen.seeds:

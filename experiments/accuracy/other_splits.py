@@ -2,11 +2,14 @@
 
 The folds u1 to u5 hold out 20,000 ratings each. A split by time holds out the latest tenth, most of it by users who
 have no earlier ratings; *known* are those whose user and film both have some. Ours can weigh ratings by their age
-(`--half-life DAYS`). The rivals are those of `libraries.py` with its settings: biases, SVD with the parameters that it
-found best on seed 0, and myFM (mean of `--chains` chains), in the same process.
+(`--half-life DAYS`), and be told how films were rated lately: for each of `--period DAYS`, the mean of what the model
+leaves of the last ratings of a film, shrunken by so many ratings (`--shrink`), is added. The rivals are those of
+`libraries.py` with its settings, in the same process: biases, SVD with the parameters that it found best on seed 0, and
+myFM (mean of `--chains` chains).
 
 Run: python experiments/accuracy/other_splits.py [--splits u1 u2 u3 u4 u5 time] [--set 100k] [--setting JSON]
-     [--methods ours bias svd myfm] [--chains 1] [--half-life DAYS]            (needs myfm and scikit-surprise)
+     [--methods ours bias svd myfm] [--chains 1] [--half-life DAYS] [--period DAYS ...] [--shrink 20]
+(needs pip install 'accams[bench]')
 """
 
 from __future__ import annotations
@@ -62,14 +65,29 @@ def split_of(name: str, kind: str) -> Split:
     return Split(train_part, test_part, (train[:, 3].max() - train[:, 3]) / DAY)
 
 
-def ours(split: Split, setting: dict[str, Any], half_life: float | None) -> tuple[np.ndarray, float]:
-    """Predictions, and the share of ratings within intervals of 90 %."""
+class Ours(NamedTuple):
+    mean: np.ndarray
+    coverage: float  # share of ratings within intervals of 90 %
+    left: np.ndarray  # of the ratings of the training part
+
+    def with_period(self, split: Split, days: float, shrink: float) -> np.ndarray:
+        """Predictions with what the model has left of the latest ratings of each film."""
+        late = split.ages <= days
+        cols, size = split.train.cols[late], int(max(split.train.cols.max(), split.test.cols.max())) + 1
+        more = np.bincount(cols, self.left[late], size) / (np.bincount(cols, minlength=size) + shrink)
+        return np.clip(self.mean + more[split.test.cols], 1.0, 5.0)
+
+
+def ours(split: Split, setting: dict[str, Any], half_life: float | None) -> Ours:
+    """Fit ours, with weights if there is a half-life."""
     model = BayesianACCAMS(verbose=False).set_params(**setting)
     weights = None if half_life is None else np.maximum(0.5 ** (split.ages / half_life), 0.05)
-    model.fit(np.stack(split.train[:2], axis=1), split.train.values, sample_weight=weights)
+    pairs = np.stack(split.train[:2], axis=1)
+    model.fit(pairs, split.train.values, sample_weight=weights)
     mean, ends = model.predict(np.stack(split.test[:2], axis=1), quantiles=[0.05, 0.95])
     y = split.test.values
-    return mean, float(np.mean((y >= ends[:, 0]) & (y <= ends[:, 1])))
+    coverage = float(np.mean((y >= ends[:, 0]) & (y <= ends[:, 1])))
+    return Ours(mean, coverage, split.train.values - model.predict(pairs))
 
 
 def theirs(split: Split, name: str, method: str, chains: int) -> np.ndarray:
@@ -91,25 +109,29 @@ def main() -> None:
     parser.add_argument("--setting", type=json.loads, default={}, help="parameters of ours as JSON")
     parser.add_argument("--chains", type=int, default=1, help="chains of myFM")
     parser.add_argument("--half-life", type=float, help="days in which a rating comes to weigh half as much")
+    parser.add_argument("--period", nargs="*", type=float, default=[], help="days of the latest ratings of a film")
+    parser.add_argument("--shrink", type=float, default=20.0, help="ratings by which their mean is shrunken")
     given = parser.parse_args()
     use_local_data()
     print(machine())
-    rows = []
+    rows = list[tuple[str, ...]]()
+
+    def tell(kind: str, split: Split, method: str, found: np.ndarray, coverage: str, seconds: float) -> None:
+        errors, known, took = found - split.test.values, split.known, f"{seconds:.0f}"
+        rows.append((kind, method, rmse(errors), rmse(errors[known]), f"{known.mean():.2f}", coverage, took))
+        print(*rows[-1], flush=True)
+
     for kind in given.splits:
         split = split_of(given.set, kind)
         for method in given.methods:
-            began, coverage = perf_counter(), "-"
-            if method == "ours":
-                found, inside = ours(split, given.setting, given.half_life)
-                coverage = f"{inside:.3f}"
-            else:
-                found = theirs(split, given.set, method, given.chains)
-            errors, seconds = found - split.test.values, perf_counter() - began
-            known = split.known
-            rows.append(
-                (kind, method, rmse(errors), rmse(errors[known]), f"{known.mean():.2f}", coverage, f"{seconds:.0f}")
-            )
-            print(*rows[-1], flush=True)
+            began = perf_counter()
+            if method != "ours":
+                tell(kind, split, method, theirs(split, given.set, method, given.chains), "-", perf_counter() - began)
+                continue
+            found = ours(split, given.setting, given.half_life)
+            tell(kind, split, method, found.mean, f"{found.coverage:.3f}", perf_counter() - began)
+            for days in given.period:
+                tell(kind, split, f"ours, {days:g} days", found.with_period(split, days, given.shrink), "-", 0.0)
     print(table(("split", "method", "RMSE", "RMSE of known", "share known", "coverage of 90 %", "seconds"), rows))
 
 
