@@ -74,6 +74,9 @@ def model(kind: str) -> Model:
         return BayesianACCAMS(**how).fit(observed()).model_
     if kind == "small":
         return model("bayesian").compress(2500)
+    if kind == "ordinal":
+        how = {"n_stencils": 3, "n_clusters": 3, "n_chains": 1, "n_sweeps": 20, "noise": 0.7, "likelihood": "ordinal"}
+        return BayesianACCAMS(**how).fit(observed()).model_.compress(2500)
     if kind in ("lists", "whole map"):
         size = {"max_bytes": 4000} if kind == "lists" else {"max_bytes": None}
         return ItemACCAMS(penalty=10.0, **size).fit(observed()).model_
@@ -97,8 +100,8 @@ def model(kind: str) -> Model:
 
 
 KINDS = (
-    "accams", "zeros", "small", "lists", "whole map", "both", "updated", "updated map", "text ids", "effects",
-    "many sizes", "one stencil", "no stencil",
+    "accams", "zeros", "small", "ordinal", "lists", "whole map", "both", "updated", "updated map", "text ids",
+    "effects", "many sizes", "one stencil", "no stencil",
 )  # fmt: skip
 
 

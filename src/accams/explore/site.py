@@ -63,8 +63,6 @@ def export(
     folder = Path(folder)
     if folder.exists():
         raise InputError(f"{folder} exists already: name a folder that does not, or remove it")
-    if model.scale is not None:
-        raise InputError("pages do not take models of ordinal ratings yet: serve it, or fit with likelihood='gaussian'")
     small = _without_past(single(model))
     keep = users and small.interactions is not None
     content = to_bytes(small if users else anonymous(small), interactions=keep)

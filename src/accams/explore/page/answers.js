@@ -83,7 +83,9 @@ export class Answers extends Explorer {
     expect(values.every(Number.isFinite), "rated has values that are not numbers");
     expect(new Set(columns).size === columns.length, "an item comes twice in the history: give one value for each");
     if (this.model.predicts) this.checkValues(values);
-    const folded = this.model.predicts ? this.folding.fold(columns, values) : null;
+    const { scale, predicts } = this.model;
+    const seen = scale ? values.map((x) => scale.latent(x)) : values;
+    const folded = predicts ? this.folding.fold(columns, seen) : null;
     return { row: -1, user: null, columns, values, folded };
   }
 
@@ -107,7 +109,11 @@ export class Answers extends Explorer {
   /** Return {low, high} of an interval that holds an observation so often, or nothing. */
   interval({ mean, variance }, level) {
     if (level === null) return {};
-    const end = (p) => this.clipped(mean + Math.sqrt(variance) * normalQuantile(p));
+    const { scale } = this.model;
+    const end = (p) => {
+      const x = mean + Math.sqrt(variance) * normalQuantile(p);
+      return this.inRange(scale ? scale.place(x) : x);
+    };
     return { low: end((1 - level) / 2), high: end((1 + level) / 2) };
   }
 

@@ -106,7 +106,13 @@ export class Explorer {
     return { label, size: this.sizes(0, s)[label], likes: this.refs(likes) };
   }
 
+  /** Return a mean of the model as a prediction: read on its scale, and within its range. */
   clipped(x) {
+    const { scale } = this.model;
+    return this.inRange(scale ? scale.mean(x) : x);
+  }
+
+  inRange(x) {
     const { clip } = this.model;
     return clip ? Math.min(Math.max(x, clip[0]), clip[1]) : x;
   }

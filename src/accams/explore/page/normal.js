@@ -1,4 +1,5 @@
-// The quantile function of the normal distribution (Wichura 1988, algorithm AS 241: about 16 digits).
+// The normal distribution: its quantile function (Wichura 1988, algorithm AS 241: about 16 digits), and the probability
+// below a number, by the series of odd powers, whose terms have one sign.
 
 const CENTRE = [
   [2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457, 13731.693765509461125,
@@ -28,4 +29,17 @@ export function quantile(p) {
   const r = Math.sqrt(-Math.log(q < 0 ? p : 1 - p));
   const x = r <= 5 ? ratio(SIDE, r - 1.6) : ratio(TAIL, r - 5);
   return q < 0 ? -x : x;
+}
+
+const CERTAIN = 8; // standard deviations from where on a probability is 0 or 1, but for its last digits
+
+/** Return the probability with which a standard normal variable is below x. */
+export function below(x) {
+  if (Math.abs(x) > CERTAIN) return x > 0 ? 1 : 0;
+  let [sum, term] = [x, x];
+  for (let k = 3; Math.abs(term) > 1e-17 * Math.abs(sum); k += 2) {
+    term *= (x * x) / k;
+    sum += term;
+  }
+  return 0.5 + (Math.exp(-0.5 * x * x) / Math.sqrt(2 * Math.PI)) * sum;
 }

@@ -2,6 +2,7 @@
 
 import { LABELS, NUMBERS, STENCILS, ModelFileError, floats, need, readContainer } from "./container.js";
 import { decodeInts, decodeLabels, decodeNumbers, runningSums, unpackLabels } from "./coding.js";
+import { readScale } from "./scale.js";
 import { checkParts, KNOWN } from "./schema.js";
 import { fromFormat1 } from "./formats.js";
 
@@ -89,6 +90,7 @@ function unpack(parts, of, shape) {
   model.itemMap = parts.item_map ? readItemMap(parts.item_map, of.item_map, shape[1]) : null;
   const consistent = model.predicts || (model.itemMap && !model.stencils.templates.length);
   need(consistent, "it says that it predicts no values");
+  model.scale = parts.scale ? readScale(parts.scale) : null;
   model.spread = parts.spread ? readSpread(parts.spread, of.spread, shape) : null;
   model.activity = parts.activity ? readActivity(of.activity, shape) : null;
   model.interactions = parts.interactions ? readInteractions(parts.interactions.sizes, of.interactions, shape) : null;

@@ -14,6 +14,7 @@ const either = (...kinds) => (x) => kinds.some((kind) => kind(x));
 const is = (...values) => (x) => values.includes(x);
 const listOf = (kind, length = null) => (x) =>
   Array.isArray(x) && (length === null || x.length === length) && x.every(kind);
+const numbers = (x) => listOf(finite)(x) && x.length <= 255;
 const feedback = is("likes", "ratings", "counts", "weights");
 const maybe = (kind) => ({ kind, optional: true });
 
@@ -26,6 +27,9 @@ const SCHEMAS = {
   values: {
     range: maybe(either(is(null), listOf(finite, 2))), clip: maybe(either(is(null, true), listOf(finite, 2))),
     sigma: maybe(either(is(null), scale)), zero_weight: maybe(either(is(null), scale)), predicts: maybe(flag),
+  },
+  scale: {
+    values: numbers, cuts: numbers, latents: numbers, mean_cuts: numbers, spread: scale, mean_spread: scale,
   },
   item_map: {
     penalty: scale, dropout: maybe((x) => scale(x) && x < 1), users: integer(0), sum: either(is(null), mapping),
