@@ -289,7 +289,8 @@ def test_resume_with_other_data(checkpoint: Path, noisy: Path, tmp_path: Path) -
     other.write_text(noisy.read_text().replace("u1,", "u99,"))
     for data, options in ((noisy, "--test 0.2"), (noisy, "--test 0"), (noisy, "--seed 1"), (other, "")):
         assert refusal("fit", data, "--resume", checkpoint, *options.split()) == (
-            f"{checkpoint} is a checkpoint of other data: pass the observations that the fit began with; "
+            f"{checkpoint} is a checkpoint of other data: pass the observations (and features) that the fit began "
+            "with; "
             "--test, --seed and how the data is read must be as in the first run"
         )
 

@@ -198,7 +198,7 @@ def path(tmp_path: Path) -> Path:
     ids=["values", "cells", "order", "weights", "zeros"],
 )
 def test_other_data(data: Any, path: Path) -> None:
-    with pytest.raises(InputError, match=r"is a checkpoint of other data: pass the observations that the fit began"):
+    with pytest.raises(InputError, match=r"is a checkpoint of other data: pass the observations .and features. that"):
         fit(data, resume=path)
 
 

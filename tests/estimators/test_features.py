@@ -266,11 +266,9 @@ def test_tables_that_cannot_be() -> None:
         make(n_sweeps=4, n_chains=1).fit(
             TRAIN, item_features=ITEMS.assign(one=1, none=np.nan, title=[f"film {j}" for j in range(N)])
         )
-    with (
-        pytest.warns(UserWarning, match="left out"),
-        pytest.raises(InputError, match="no feature has two different values"),
-    ):
-        make().fit(TRAIN, item_features=ITEMS[["item"]].assign(one=1))
+    refused("all features are without two different values", item_features=ITEMS[["item"]].assign(one=1))
+    refused("has 1,001 columns, and 1,000 are the most",
+            item_features=pd.concat([ITEMS, pd.DataFrame(RANDOM.random((N, 999)))], axis=1))  # fmt: skip
 
 
 def test_thousands_of_categories() -> None:

@@ -78,8 +78,8 @@ def test_a_file(fitted: BayesianACCAMS, tmp_path: Path) -> None:
     fitted.save(tmp_path / "m.accams")
     loaded = accams.load(tmp_path / "m.accams")
     np.testing.assert_allclose(loaded.predict_proba(PAIRS), fitted.predict_proba(PAIRS), rtol=1e-12)
-    with pytest.raises(InputError, match="pages do not take models of ordinal ratings"):
-        export(loaded, tmp_path / "page")
+    export(loaded, tmp_path / "page")
+    assert (tmp_path / "page" / "index.html").is_file()
     small = loaded.compress(2000, verbose=False)
     with pytest.raises(InputError, match="refine does not take models of ordinal ratings"):
         small.refine(SEEN)
@@ -133,7 +133,7 @@ def test_what_is_not_ordinal(fitted: BayesianACCAMS) -> None:
     assert make("auto", n_sweeps=3).fit(numbers).model_.scale is None
     with pytest.raises(InputError, match="predict_proba needs a model of ordinal"):
         make("gaussian", n_sweeps=3).fit(SEEN).model_.predict_proba(PAIRS)
-    with pytest.raises(AttributeError, match="set likelihood='ordinal' or 'auto'"):
+    with pytest.raises(AttributeError, match="set likelihood='ordinal', or 'auto', which takes them so if"):
         make("gaussian").predict_proba(PAIRS)
     with pytest.raises(NotFittedError):
         make("auto").predict_proba(PAIRS)

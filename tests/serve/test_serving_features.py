@@ -51,6 +51,8 @@ def test_what_is_refused(client: TestClient) -> None:
         ({"features": {"age": 20}, "model": "slopes-2"}, "the model knows no features of these"),
         ({"features": {"age": 20}, "user": 1}, "give either user"),
         ({"features": {}}, "at least 1 item"),
+        ({"features": {"age": {"of": 20}}}, "a feature is a number, text"),
+        ({"features": {"agee": 20}}, "no feature is called 'agee': do you mean 'age'?"),
         ({"features": {"age": 20}, "by": "choice"}, "lists by choice need what somebody has rated"),
     ):
         answer = client.post("/v1/recommend", json=asked)

@@ -19,10 +19,12 @@ from accams.data.observations import Observations
 from accams.engine.grid import Grid
 from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
+from accams.model.scale import Scale
 from accams.threads import Threads
 
 Random = np.random.Generator
 BURN = 100
+LEVELS = Scale(np.array([1.0, 2.0, 3.0]), np.array([-0.6, 0.5]), 1.0, np.array([-1.0, 0.0, 1.0]))  # of ordinal data
 TINY = 1e-12  # once in a million draws all of a model is 0 to the nearest tick
 
 
@@ -47,12 +49,12 @@ class Parameters:
         out = out + self.slopes[0] @ self.features[1].T + self.features[0] @ self.slopes[1].T
         return out + sum(T[np.ix_(c, d)] for T, (c, d) in zip(self.T, self.labels, strict=True))
 
-    def statistics(self, X: np.ndarray, weights: np.ndarray, empty_blocks: bool) -> list[float]:
+    def statistics(self, X: np.ndarray, weights: np.ndarray, empty_blocks: bool, ordinal: bool) -> list[float]:
         """Return the statistics to compare: moments of all parameters, and products that test their dependence.
 
         Nothing here depends on the names of clusters. Blocks of empty clusters count only where the sampler has them.
         """
-        out = self.of_variances() + self.of_fit(X, weights)
+        out = self.of_variances() + (self.of_levels if ordinal else self.of_fit)(X, weights)
         for stencil in range(len(self.T)):
             out += self.of_stencil(stencil, empty_blocks)
         for tau2, each in zip(self.effect_tau2, self.effects, strict=True):
@@ -80,6 +82,16 @@ class Parameters:
         out += [(errors * np.sign(model)).sum(), np.square(errors.sum(axis=0)).sum(), rows @ np.log(self.row_weights)]
         size = np.log(np.square(model).mean() + TINY)
         return [*out, size, size * np.log(self.sigma2), _angle(model[0], model[1]), _angle(model[:, 0], model[:, 1])]
+
+    def of_levels(self, X: np.ndarray, weights: np.ndarray) -> list[float]:
+        """Return statistics of ordinal data, and of their dependence on the model and the precisions."""
+        model, log_sigma2, log_weights = self.model(), np.log(self.sigma2), np.log(self.row_weights)
+        off, sign = (X - LEVELS.values.mean()) * (weights > 0), np.sign(model)
+        with_model, outer = off * model, np.abs(off)
+        size = np.log(np.square(model).mean() + TINY)
+        out = [off.sum(), with_model.sum(), (off * sign).sum(), (outer * np.abs(model)).sum()]
+        out += [outer.sum() * log_sigma2, with_model.sum() * log_sigma2, outer.sum(axis=1) @ log_weights]
+        return [*out, (off * sign).sum(axis=1) @ log_weights, size, size * log_sigma2]
 
     def of_stencil(self, stencil: int, empty_blocks: bool) -> list[float]:
         """Return statistics of the tau^2, template and labels of a stencil."""
@@ -162,9 +174,10 @@ class World:
                 return np.array(labels)
 
     def draw_data(self, parameters: Parameters, random: Random) -> np.ndarray:
-        """Draw data in all cells, given the parameters."""
+        """Draw data in all cells, given the parameters; ordinal ones are levels of what would be seen otherwise."""
         omega = np.maximum(self.weights, 1e-9) * parameters.row_weights[:, None]
-        return parameters.model() + np.sqrt(parameters.sigma2 / omega) * random.standard_normal(self.shape)
+        X = parameters.model() + np.sqrt(parameters.sigma2 / omega) * random.standard_normal(self.shape)
+        return LEVELS.values[np.searchsorted(LEVELS.cuts, X)] if self.hyper.scale is not None else X
 
     # -- by the chain -----------------------------------------------------------------------------------------
 
@@ -172,7 +185,9 @@ class World:
         """Return a new chain on these data, always with the same grid."""
         i, j = np.nonzero(self.weights)
         obs = Observations.from_coo(i, j, X[i, j], shape=self.shape, weights=self.weights[i, j])
-        grid = replace(Grid.of(obs, 4, 0.0, row_weights=True, slopes=True), step=2.0**-20, limit=2**25)
+        latent = self.hyper.scale is not None  # whose range is half that of templates
+        grid = Grid.of(obs, 4, 0.0, row_weights=True, slopes=True, latent=latent)
+        grid = replace(grid, step=2.0 ** (-17 if latent else -20), limit=2**25, offset=0.0)
         engine = twins.KINDS[self.engine](obs, grid, Threads(1))
         engine.features = tuple(grid.feature_ticks(x) if x.size else None for x in self.features)
         return self.chain_class(engine.new_state(), self.hyper, 0, 1.0)
@@ -211,7 +226,7 @@ class World:
         random, empty = np.random.default_rng(seed), self.hyper.sampler == "blocked"
         straight = (self.draw_parameters(random) for _ in range(steps))
         prior, chain = (
-            np.array([each.statistics(X, self.weights, empty) for each, X in draws])
+            np.array([each.statistics(X, self.weights, empty, self.hyper.scale is not None) for each, X in draws])
             for draws in (((p, self.draw_data(p, random)) for p in straight), self.chain(steps, random))
         )
         means = batch_means(chain)

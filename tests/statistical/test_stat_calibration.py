@@ -6,60 +6,67 @@ import numpy as np
 import pytest
 from chains import PAIRS
 from compare import bonferroni
-from geweke import World
+from geweke import LEVELS, Parameters, World
 from scipy import stats
 
 from accams.fit import gibbs
 from accams.fit.hyper import Hyperparameters
+from accams.model.scale import Scale
 
 FALSE_ALARM = 1e-3
 REPLICATES, DRAWS, THIN, BURN = 80, 11, 4, 36
 BINS = 4
 
 
-def hyper_of(pair: tuple[str, str], seed: int) -> Hyperparameters:
+def hyper_of(pair: tuple[str, str], seed: int, scale: Scale | None) -> Hyperparameters:
     """Return hyperparameters of two 3 x 3 stencils, and of slopes on any features, with all variances sampled."""
     return Hyperparameters(
         shapes=[(3, 3)] * 2, alpha=[3.0] * 2, beta=[3.0] * 2, sampler=pair[0], label_prior=pair[1], eta=(4.0, 3.0),
-        gamma=(4.0, 2.0), slopes=(4.0, 2.0), sigma_max=1.5, sample_sigma=True, seed=seed,
+        gamma=(4.0, 2.0), slopes=(4.0, 2.0), sigma_max=1.5, sample_sigma=True, seed=seed, scale=scale,
+        row_noise=None if scale is None else 8.0,
     )  # fmt: skip
 
 
-def ranks(pair: tuple[str, str], seed: int, n_features: tuple[int, int]) -> list[int]:
+def ranks(pair: tuple[str, str], seed: int, n_features: tuple[int, int], scale: Scale | None) -> list[int]:
     """Return ranks of the truth among thinned draws of a short chain.
 
-    That is of sigma^2, three cells, the mean square and, with features, a variance of the slopes of rows.
+    That is of sigma^2, three cells, the mean square, a row precision if they vary and, with features, a slope of a row
+    and a variance of those of rows and of columns.
     """
     random = np.random.default_rng([seed, 7])
-    world = World(hyper_of(pair, seed), shape=(12, 10), n_features=n_features)
+    world = World(hyper_of(pair, seed, scale), shape=(12, 10), n_features=n_features)
     truth = world.draw_parameters(random)
     chain = world.chain_on(world.draw_data(truth, random))
     chain.sigma2 = 0.7
 
-    def quantities(sigma2: float, model: np.ndarray, slope_tau2: list[np.ndarray]) -> list[float]:
-        more = slope_tau2[0][:1].tolist()
-        return [sigma2, model[0], model[57], model[-1], np.square(model).mean(), *more]
+    def quantities(p: Parameters) -> list[float]:
+        model = p.model().ravel()
+        more = [*p.slopes[0][3, :1], *p.slope_tau2[0][:1], *p.slope_tau2[1][:1]]
+        if scale is not None:
+            more.append(p.row_weights[2])
+        return [p.sigma2, model[0], model[57], model[-1], np.square(model).mean(), *more]
 
     drawn = []
     for sweep in range(BURN + DRAWS * THIN):
         chain.run_sweep()
         if sweep >= BURN and (sweep - BURN) % THIN == 0:
-            model = chain.state.predict_at(*np.divmod(np.arange(120), 10))
-            drawn.append(quantities(chain.sigma2, model, chain.slope_tau2))
-    return list((np.array(drawn) < quantities(truth.sigma2, truth.model().ravel(), truth.slope_tau2)).sum(axis=0))
+            drawn.append(quantities(world.parameters_of(chain)))
+    return list((np.array(drawn) < quantities(truth)).sum(axis=0))
 
 
 @pytest.mark.parametrize(
-    ("pair", "n_features"),
+    ("pair", "n_features", "scale"),
     [
-        (PAIRS[0], (0, 0)),
-        pytest.param(PAIRS[2], (0, 0), marks=pytest.mark.full),
-        pytest.param(PAIRS[0], (2, 2), marks=pytest.mark.full),
+        (PAIRS[0], (0, 0), None),
+        pytest.param(PAIRS[0], (0, 2), LEVELS, marks=pytest.mark.full),
+        pytest.param(PAIRS[2], (0, 0), None, marks=pytest.mark.full),
+        pytest.param(PAIRS[0], (2, 2), None, marks=pytest.mark.full),
+        pytest.param(PAIRS[2], (2, 0), LEVELS, marks=pytest.mark.full),
     ],
 )
-def test_ranks_are_uniform(pair, n_features, monkeypatch):
-    """Chi-square of five or six quantities in four bins, Bonferroni: false-alarm rate 1e-3."""
+def test_ranks_are_uniform(pair, n_features, scale, monkeypatch):
+    """Chi-square of five to nine quantities in four bins, Bonferroni: false-alarm rate 1e-3."""
     monkeypatch.setattr(gibbs, "SLOPE_INTERVAL", 1)  # chains are short
-    table = np.array([ranks(pair, seed, n_features) for seed in range(REPLICATES)])
+    table = np.array([ranks(pair, seed, n_features, scale) for seed in range(REPLICATES)])
     counts = [np.bincount(column * BINS // (DRAWS + 1), minlength=BINS) for column in table.T]
     assert bonferroni([stats.chisquare(each).pvalue for each in counts]) > FALSE_ALARM

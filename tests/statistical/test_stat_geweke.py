@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from chains import PAIRS
-from geweke import World
+from geweke import LEVELS, World
 
 from accams.fit import conditionals
 from accams.fit.conditionals import draw_inverse_gamma
@@ -15,7 +16,7 @@ from accams.fit.gibbs import Chain
 from accams.fit.hyper import Hyperparameters
 
 FALSE_ALARM = 1e-4
-STEPS = 1500
+STEPS, ORDINAL_STEPS = 1500, 2500
 BLOCKED, COLLAPSED, CRP = PAIRS
 ONE = {"shapes": [(3, 3)], "alpha": [1.5], "beta": [2.0]}
 TWO = {"shapes": [(3, 2), (2, 3)], "alpha": [1.5, 3.0], "beta": [2.0, 1.0]}
@@ -51,6 +52,33 @@ def test_slopes_on_features(pair, engine, n_features):
     """With row noise, beside one stencil. Bonferroni over about 40 statistics: false-alarm rate 1e-4."""
     hyper = hyper_of(pair, ONE, row_noise=6.0, slopes=(5.0, 2.0))
     assert World(hyper, engine, n_features=n_features).p_value(STEPS) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("pair", "engine", "n_features", "continuous"),
+    [(BLOCKED, "cpu", (0, 2), False), full(CRP, "dense", (0, 0), False), full(BLOCKED, "cpu", (2, 0), True)],
+)
+def test_ordinal_values(pair, engine, n_features, continuous):
+    """Three levels, with row noise and weights. Bonferroni over about 40 statistics: false-alarm rate 1e-4."""
+    hyper = hyper_of(pair, ONE, row_noise=6.0, slopes=(5.0, 2.0), continuous=continuous, scale=LEVELS)
+    assert World(hyper, engine, n_features=n_features).p_value(ORDINAL_STEPS) > FALSE_ALARM
+
+
+class CutPointsThatAreOff(Chain):
+    """Latent values by cut points that are 0.15 too high."""
+
+    def _draw_latent(self) -> None:
+        right, scale = self.hyper, self.hyper.scale
+        assert scale is not None
+        self.hyper = replace(right, scale=replace(scale, cuts=scale.cuts + 0.15))
+        super()._draw_latent()
+        self.hyper = right
+
+
+@pytest.mark.full
+def test_wrong_cut_points_are_detected():
+    world = World(hyper_of(BLOCKED, ONE, row_noise=6.0, scale=LEVELS), chain_class=CutPointsThatAreOff)
+    assert world.p_value(ORDINAL_STEPS) < FALSE_ALARM
 
 
 class SlopesOfHalfTheirVariance(Chain):

@@ -31,6 +31,10 @@ def log_joint(world: World, X: np.ndarray, now: Parameters) -> float:
     total += stats.invgamma(hyper.gamma[0], scale=hyper.gamma[1]).logpdf([*now.tau2, *now.effect_tau2]).sum()
     for each, tau2 in zip(now.effects, now.effect_tau2, strict=True):
         total += normal(each, 0.0, np.sqrt(tau2)).sum()
+    for each, variances in zip(now.slopes, now.slope_tau2, strict=True):
+        total += normal(each, 0.0, np.sqrt(variances)).sum()
+        shape, scale = hyper.slopes[0], hyper.slopes[1] / max(len(variances), 1)
+        total += stats.invgamma(shape, scale=scale).logpdf(variances).sum()
     for l, (T, sides) in enumerate(zip(now.T, now.labels, strict=True)):
         used = T if hyper.sampler == "blocked" else T[np.unique(sides[0])][:, np.unique(sides[1])]
         total += normal(used, 0.0, np.sqrt(now.tau2[l])).sum()
@@ -39,14 +43,15 @@ def log_joint(world: World, X: np.ndarray, now: Parameters) -> float:
     return float(total)
 
 
+@pytest.mark.parametrize("n_features", [(0, 0), (1, 2)])
 @pytest.mark.parametrize(("sampler", "kind"), PAIRS)
-def test_log_joint(sampler, kind):
+def test_log_joint(sampler, kind, n_features):
     """Differences between sweeps equal those of the sum of all log densities."""
     hyper = Hyperparameters(
         [(3, 2), (2, 3)], [1.5, 3.0], [2.0, 1.0], sampler, kind, eta=(5.0, 5.0), gamma=(6.0, 5.0), sample_sigma=True,
-        row_noise=6.0, continuous=True,
+        row_noise=6.0, continuous=True, slopes=(5.0, 2.0),
     )  # fmt: skip
-    world, random = World(hyper), np.random.default_rng(8)
+    world, random = World(hyper, n_features=n_features), np.random.default_rng(8)
     X = world.draw_data(world.draw_parameters(random), random)
     chain, constants = world.chain_on(X), []
     for _ in range(20):

@@ -150,3 +150,33 @@ def test_it_has_teeth(monkeypatch):
     problem, hyper, features = problem_of("complete", False), Hyperparameters(**ONE), only(0)
     draws, log_tau2 = run(chain_of(problem, "cpu", hyper, features), SWEEPS)
     assert p_value(draws, log_tau2, SlopesExact(problem, hyper, features), features) < FALSE_ALARM
+
+
+def test_scales_leave_the_joint_distribution_as_it_is():
+    """Slopes, variances and data from the prior, then a few scalings: statistics are those of before.
+
+    Weights of observations differ. 10,000 pairs, Bonferroni over nine statistics: false-alarm rate 1e-4.
+    """
+    random, shape, scale, (m, n, d) = np.random.default_rng(0), 4.0, 2.0, (5, 4, 2)
+    X, weights, changes = random.normal(size=(n, d)), random.gamma(2.0, 1.0, (m, n)), []
+
+    def statistics(c: np.ndarray, tau2: np.ndarray, y: np.ndarray) -> np.ndarray:
+        logs = np.log(tau2)
+        more = [(c[:, 0] * c[:, 1]).mean(), (y * (c @ X.T)).mean(), (c[:, 0] * tau2[0]).mean()]
+        return np.array([*logs, *np.square(c).mean(axis=0), *(np.abs(c).mean(axis=0) * logs), *more])
+
+    for _ in range(10_000):
+        tau2 = scale / random.gamma(shape, size=d)
+        c = random.normal(size=(m, d)) * np.sqrt(tau2)
+        y = c @ X.T + random.normal(size=(m, n)) / np.sqrt(weights)
+        before = statistics(c, tau2, y)
+        for _ in range(3):
+            terms = c[:, None, :] * X
+            Q = np.einsum("ij,ijf,ijg->fg", weights, terms, terms)
+            g = np.einsum("ij,ij,ijf->f", weights, y - c @ X.T, terms)
+            factors = conditionals.draw_scales(Q, g, tau2, shape, scale, random)
+            c, tau2 = c * factors, tau2 * factors**2
+        changes.append(statistics(c, tau2, y) - before)
+    z = np.mean(changes, axis=0) / (np.std(changes, axis=0) / np.sqrt(len(changes)))
+    assert np.mean(np.array(changes)[:, 0] != 0.0) > 0.3  # it moves
+    assert bonferroni(list(2.0 * stats.norm.sf(np.abs(z)))) > 1e-4

@@ -253,11 +253,14 @@ def explore(
 @command("updating.update_file")
 def update(
     path: o.Model,
-    feedback: Annotated[
-        Path,
-        argument("FEEDBACK", "What is new: a feedback log, a table (CSV, TSV, Parquet, .gz, .zip) or a store."),
-    ],
     output: Annotated[Path, option("--output -o", "Model file to write; may be MODEL itself.", "PATH")],
+    feedback: Annotated[
+        Path | None,
+        argument(
+            "FEEDBACK", "What is new: a feedback log, a table (CSV, TSV, Parquet, .gz, .zip) or a store; may be left "
+            "out with features.",
+        ),
+    ] = None,
     history: Annotated[
         Path | None,
         option(

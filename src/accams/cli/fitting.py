@@ -19,6 +19,7 @@ from accams.data.features import FeatureTable
 from accams.data.inputs import read_choices
 from accams.data.observations import Observations
 from accams.data.splits import random_split, some_positions
+from accams.data.tables import id_columns
 from accams.errors import CheckpointWarning, InputError, NoValuesError, WriteError
 from accams.estimators.accams import ACCAMS
 from accams.estimators.bayesian import BayesianACCAMS
@@ -83,12 +84,13 @@ def fit_file(job: Job, estimator: Estimator, lists: ItemACCAMS | None = None) ->
     if not job.quiet:
         out.print(f"read {observations} in {perf_counter() - began:.1f} s", highlight=False, markup=False)
         _tell(observations, job.purpose, purpose)
+    features = _features(job, purpose, observations)
     lists = (lists or ItemACCAMS()).set_params(random_state=estimator.random_state)
     with ProgressBar(False if job.quiet else "auto", "holding out", observations.nnz if job.test else 0):
         training, held_out = _split(observations, job.test, estimator.random_state)
     began, before = perf_counter(), _written(saved)
     with _told_later() as warned:
-        model = _fitted(job, purpose, estimator, lists, training)
+        model = _fitted(job, purpose, estimator, lists, training, features)
     seconds = perf_counter() - began
     if held_out is not None and model.predicts:
         model = replace(model, evaluation=model.evaluate(held_out))
@@ -174,13 +176,35 @@ def _tell(observations: Observations, asked: str, purpose: str) -> None:
         out.print("of a store, lists are not fitted by default: --for both adds them", highlight=False)
 
 
-def _fitted(job: Job, purpose: str, estimator: Estimator, lists: ItemACCAMS, training: Observations) -> Model:
+def _features(job: Job, purpose: str, observations: Observations) -> dict[str, Any]:
+    """Read the tables of features, before anything is fitted."""
+    paths = {name: path for name, path in job.features.items() if path is not None}
+    if not paths:
+        return {}
+    if purpose == "lists":
+        raise InputError("features are for predicted values, and only lists are fitted: leave out --item-features and "
+                         "--user-features")  # fmt: skip
+    names = [job.reading.get(side) for side in ("row", "col")]
+    if None in names and observations.store is None:
+        names = list(id_columns(job.data, *names) or names)
+    indices = observations.row_index, observations.col_index
+    axes = {name: axis for axis, name in enumerate(job.features)}
+    return {
+        name: FeatureTable.read(path, axes[name], indices[axes[name]], names[axes[name]])
+        for name, path in paths.items()
+    }
+
+
+def _fitted(
+    job: Job, purpose: str, estimator: Estimator, lists: ItemACCAMS, training: Observations,
+    features: dict[str, Any],
+) -> Model:  # fmt: skip
     """Fit what is asked for: lists first, which take less time to find that they cannot be."""
     if purpose != "ratings":
         lists.fit(training)
     if purpose == "lists":
         return lists.model_
-    _fit(estimator, training, job)
+    _fit(estimator, training, job.resume, features)
     return estimator.model_ if purpose == "ratings" else estimator.model_.with_lists(lists)
 
 
@@ -205,11 +229,7 @@ def _list_evaluation(model: Model, held_out: Observations | None) -> ListEvaluat
         return None
 
 
-def _fit(estimator: Estimator, training: Observations, job: Job) -> None:
-    resume, features = job.resume, dict[str, Any]()
-    for axis, (name, path) in enumerate(job.features.items()):
-        if path is not None:
-            features[name] = FeatureTable.read(path, axis, (training.row_index, training.col_index)[axis])
+def _fit(estimator: Estimator, training: Observations, resume: Path | None, features: dict[str, Any]) -> None:
     if isinstance(estimator, ACCAMS):
         estimator.fit(training)
         return

@@ -11,7 +11,7 @@ from accams.cli.options import check_outputs
 from accams.data import store
 from accams.data.deltas import latest
 from accams.data.events import is_log, read_events
-from accams.data.features import FeatureTable
+from accams.data.features import NOUNS, FeatureTable
 from accams.data.inputs import Choices, read_choices
 from accams.data.observations import Observations
 from accams.errors import InputError
@@ -27,10 +27,13 @@ out = Console()
 
 
 def update_file(
-    path: Path, feedback: Path, output: Path, history: Path | None, min_ratings: int, seed: int, skip_damaged: bool,
-    user_features: Path | None, item_features: Path | None, row: str | None, col: str | None, value: str | None,
+    path: Path, feedback: Path | None, output: Path, history: Path | None, min_ratings: int, seed: int,
+    skip_damaged: bool, user_features: Path | None, item_features: Path | None, row: str | None, col: str | None,
+    value: str | None,
 ) -> None:  # fmt: skip
     """Write a model that has taken in what is new."""
+    if feedback is None and user_features is None and item_features is None:
+        raise InputError("there is nothing to take in: give FEEDBACK, --item-features or --user-features")
     _check_paths(feedback, history, output)
     how, features = {"row": row, "col": col, "value": value}, (user_features, item_features)
     with locked_file(output):  # a service that forgets somebody waits, and so does this
@@ -38,23 +41,19 @@ def update_file(
 
 
 def _update(
-    path: Path, feedback: Path, output: Path, history: Path | None, min_ratings: int, seed: int, skip_damaged: bool,
-    how: dict[str, str | None], features: tuple[Path | None, Path | None],
+    path: Path, feedback: Path | None, output: Path, history: Path | None, min_ratings: int, seed: int,
+    skip_damaged: bool, how: dict[str, str | None], features: tuple[Path | None, Path | None],
 ) -> None:  # fmt: skip
     with Console(stderr=True).status("reading"):
         model = load(path)
-        news, earlier = _read(feedback, how, skip_damaged), OF_MODEL
+        known = _features(model, features)
+        news, earlier = None if feedback is None else _read(feedback, how, skip_damaged), OF_MODEL
     if history is not None and container.is_container(history):
         model = model if model.interactions is not None else with_history(model, history)
     elif history is not None:
         earlier = _read(history, how, skip_damaged)
     with Console(stderr=True).status("placing users and items"):
-        drift = model.drift(news)
-        tables = (
-            None if path is None else FeatureTable.read(path, axis, model.indices[axis], model.id_names[axis])
-            for axis, path in enumerate(features)
-        )
-        known: dict[str, Any] = dict(zip(("user_features", "item_features"), tables, strict=True))
+        drift = None if news is None else model.drift(news)
         new = model.update(news, history=earlier, min_ratings=min_ratings, random_state=seed, **known)
     new.save(output, history=new.interactions is not None)
     out.print(_report(model, new, news, drift, output))
@@ -72,17 +71,34 @@ def _read(path: Path, columns: dict[str, str | None], skip_damaged: bool) -> Any
     return read_choices(path, **columns, duplicates="last")
 
 
-def _check_paths(feedback: Path, history: Path | None, output: Path) -> None:
+def _features(model: Model, paths: tuple[Path | None, Path | None]) -> dict[str, Any]:
+    """Read tables of features, by the arguments of `update`."""
+    tables = dict[str, Any]()
+    for axis, path in enumerate(paths):
+        if path is not None:
+            known = model.knowledge[axis]
+            kinds = None if known is None else known.kinds
+            index, name = model.indices[axis], model.id_names[axis]
+            tables[f"{NOUNS[axis]}_features"] = FeatureTable.read(path, axis, index, name, kinds)
+    return tables
+
+
+def _check_paths(feedback: Path | None, history: Path | None, output: Path) -> None:
     for each in (feedback, history):
         if each is not None and each.resolve() == output.resolve():
             raise InputError(f"{output} is what is to be read: give --output another name")
     check_outputs({"model": output})
 
 
-def _report(model: Model, new: Model, news: Choices, drift: Drift, output: Path) -> Any:
+def _report(model: Model, new: Model, news: Choices | None, drift: Drift | None, output: Path) -> Any:
     """Return the table of what has changed."""
     table = two_columns()
     (m, n), (more_users, more_items) = model.shape, (a - b for a, b in zip(new.shape, model.shape, strict=True))
+    if news is None or drift is None:
+        table.add_row("users", f"{more_users:,} new beside {m:,}, by their features")
+        table.add_row("items", f"{more_items:,} new beside {n:,}, by their features")
+        table.add_row("saved", f"{output} ({bytes_text(output.stat().st_size)})")
+        return table
     table.add_row("observations", f"{drift.n:,}, {drift.n_new:,} of them new to the model")
     if new is model:
         table.add_row("changed", "nothing: the model has taken them in before")

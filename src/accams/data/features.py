@@ -9,18 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.build import index_type
+from accams.data.cells import Column, column_of, column_of_text
 from accams.data.columns import COL_NAMES, ROW_NAMES, as_table, plain_name
 from accams.data.ids import Index, as_id_array, example
 from accams.data.inputs import is_frame
 from accams.data.observations import Observations
-from accams.data.sniff import is_number
-from accams.data.titles import read_table
+from accams.data.tables import read_table
 from accams.errors import InputError
 
-LARGEST = 1e30
 PIECE = 1 << 14  # lines
-SEPARATOR = "|"  # between several values of one cell, as in Action|Comedy
-IDS = (("id", *ROW_NAMES), ("id", *COL_NAMES))  # usual names of the columns of ids
+IDS = ("id", *ROW_NAMES), ("id", *(name for name in COL_NAMES if name != "title"))  # usual names of columns of ids
 NOUNS = ("user", "item")
 
 
@@ -34,6 +32,8 @@ class FeatureTable:
         Distinct, in the order of the table.
     columns : dict
         Of numbers (NaN is missing), or of lists of text (an empty one is missing), by name.
+    dates : set
+        Names of columns of numbers that are dates, as numbers of days.
 
     Examples
     --------
@@ -45,7 +45,8 @@ class FeatureTable:
     """
 
     ids: NDArray[Any]
-    columns: Mapping[str, NDArray[np.float64] | list[list[str]]]
+    columns: Mapping[str, Column]
+    dates: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, frame: Any, axis: int, name: str | None = None) -> Self:
@@ -62,45 +63,56 @@ class FeatureTable:
         ids_in = _column_of_ids(table.columns, axis, name, what)
         ids = as_id_array(table.get_column(ids_in).to_numpy(), f"{NOUNS[axis]} id in {what}")
         others = [each for each in table.columns if each != ids_in]
-        if len({str(each) for each in others}) < len(others):
-            raise InputError(f"{what} has two columns of the same name")
-        found = cls(ids, {str(each): _column(table.get_column(each), str(each), what) for each in others})
-        found.check(axis, what)
-        return found
+        _check_names([str(each) for each in others], what)
+        parsed = {str(each): _of_series(table.get_column(each), str(each), what) for each in others}
+        return cls._checked(ids, parsed, axis, what)
 
     @classmethod
-    def read(cls, path: str | Path, axis: int, index: Index, name: str | None = None) -> Self:
+    def read(
+        cls, path: str | Path, axis: int, index: Index, name: str | None = None, kinds: Mapping[str, bool] | None = None
+    ) -> Self:
         """Read the features of users or items from a file.
 
-        The ids are in the column of this or a usual name, or else in the one that matches most of the index.
+        The ids are in the column of this name, in one of a usual name that has some of the index, or else in the one
+        that matches most of it. `kinds` says of columns that a model knows whether they hold numbers.
         """
 
-        def by_name(header: list[str]) -> int | None:
-            found = _id_column(header, axis, name)
+        def by_name(header: list[str], matches: list[int]) -> int | None:
+            usual = _id_column([each for each, n in zip(header, matches, strict=True) if n], axis, name)
+            found = name if name in header else usual if any(matches) else _id_column(header, axis, name)
             return None if found is None else header.index(found)
 
-        table = read_table(path, index, f"{NOUNS[axis]} features", by_name)
-        ids = np.array([index.own("" if x is None else str(x).strip()) for x in table.columns[table.ids]], object)
-        columns = {}
-        for p, (name, cells) in enumerate(zip(table.header, table.columns, strict=True)):
-            if p != table.ids:
-                stripped = ["" if cell is None else str(cell).strip() for cell in cells]
-                numeric = any(stripped) and all(is_number(cell) for cell in stripped if cell)
-                told = Path(path).name
-                columns[name] = (
-                    _numbers([cell or None for cell in stripped], name, told)
-                    if numeric or not any(stripped)
-                    else [_texts(cell) or [] for cell in stripped]
-                )
-        found = cls(as_id_array(ids, f"{NOUNS[axis]} id in {table.name}"), columns)
-        found.check(axis, table.name)
+        table = read_table(path, index, f"{NOUNS[axis]} features", by_name, True, (name, *IDS[axis]))
+        _check_names(table.header, table.name)
+        texts = ["" if x is None else str(x).strip() for x in table.columns[table.ids]]
+        if not all(texts):
+            raise InputError(
+                f"{table.name} has a line without an id in column {table.header[table.ids]!r} "
+                f"(line {texts.index('') + 1} below the header)"
+            )
+        read, kinds = column_of if table.typed else column_of_text, kinds or {}
+        parsed = {
+            each: read(cells, each, table.name, is_category=not kinds.get(each, True))
+            for p, (each, cells) in enumerate(zip(table.header, table.columns, strict=True))
+            if p != table.ids
+        }
+        ids = np.array([index.own(x) for x in texts], object)
+        return cls._checked(as_id_array(ids, f"{NOUNS[axis]} id in {table.name}"), parsed, axis, table.name)
+
+    @classmethod
+    def _checked(cls, ids: NDArray[Any], parsed: Mapping[str, tuple[Column, bool]], axis: int, what: str) -> Self:
+        found = cls(ids, {name: x for name, (x, _) in parsed.items()}, frozenset(x for x in parsed if parsed[x][1]))
+        found.check(axis, what)
         return found
 
     def check(self, axis: int, what: str) -> None:
         """Raise InputError for ids that come twice, and for a table without features."""
         if len(self.ids) == 0:
             raise InputError(f"{what} has no lines")
-        _, places, counts = np.unique(Index.of(self.ids)[1], return_index=True, return_counts=True)
+        try:
+            _, places, counts = np.unique(Index.of(self.ids)[1], return_index=True, return_counts=True)
+        except TypeError:
+            raise InputError(f"ids must be numbers or text, but {what} has {self.ids[0]!r:.60}") from None
         if (counts > 1).any():
             again = example(self.ids[places[np.argmax(counts > 1)] :])
             raise InputError(f"{what} has several lines for {again}: give one line for each {NOUNS[axis]}")
@@ -112,18 +124,16 @@ class FeatureTable:
         """Read the features of one user or item from a dict by name."""
         if not isinstance(features, Mapping):
             raise InputError(f"features must be a dict such as {{'year': 1995}}, not {type(features).__name__}")
-        columns: dict[str, Any] = {}
-        for name, value in features.items():
-            one = _texts(value)
-            columns[str(name)] = _numbers([value], str(name), "features") if one is None else [one]
-        return cls(np.array([NOUNS[axis]], object), columns)
+        parsed = {str(name): column_of([value], str(name), "features") for name, value in features.items()}
+        dates = frozenset(name for name in parsed if parsed[name][1])
+        return cls(np.array([NOUNS[axis]], object), {name: x for name, (x, _) in parsed.items()}, dates)
 
     def pieces(self) -> Iterator[tuple[slice, Self]]:
         """Yield parts of the table, so that little is in memory at once of what is computed of its lines."""
         for first in range(0, len(self.ids), PIECE):
             part = slice(first, min(first + PIECE, len(self.ids)))
             columns = {name: x[part] for name, x in self.columns.items()}
-            yield part, self if len(self.ids) <= PIECE else type(self)(self.ids[part], columns)
+            yield part, self if len(self.ids) <= PIECE else replace(self, ids=self.ids[part], columns=columns)
 
     def only(self, mask: NDArray[np.bool_]) -> Self:
         """Return some of the lines."""
@@ -131,11 +141,11 @@ class FeatureTable:
         columns = {
             name: x[kept] if isinstance(x, np.ndarray) else [x[p] for p in kept] for name, x in self.columns.items()
         }
-        return type(self)(self.ids[kept], columns)
+        return replace(self, ids=self.ids[kept], columns=columns)
 
     def named_as(self, index: Index, axis: int) -> Self:
-        """Return the table with its ids as an index has them: "7" is 7 where all ids are integers."""
-        if self.ids.dtype.kind == "i" or not len(index):
+        """Return the table with its ids as an index has them: "7" is 7 where all ids are integers, and 7 text "7"."""
+        if not len(index) or (self.ids.dtype.kind == "i" and index.ids.dtype.kind == "i"):
             return self
         found = replace(self, ids=as_id_array(np.array([index.own(x) for x in self.ids.tolist()], object)))
         found.check(axis, f"{NOUNS[axis]}_features")
@@ -172,51 +182,16 @@ def _column_of_ids(columns: list[str], axis: int, name: str | None, what: str) -
     return found
 
 
-def _column(series: Any, name: str, what: str) -> NDArray[np.float64] | list[list[str]]:
-    """Return a column as numbers, or as lists of text."""
-    cells = series.to_list()
-    texts = [_texts(cell) for cell in cells]
-    if all(text is None for text in texts):
-        return _numbers(cells, name, what)
-    both = zip(texts, cells, strict=True)
-    return [text if text is not None else [] if _missing(cell) else [str(cell)] for text, cell in both]
+def _of_series(series: Any, name: str, what: str) -> tuple[Column, bool]:
+    """Return a column of a DataFrame."""
+    return column_of(series.to_list(), name, what, str(series.dtype).startswith(("Categorical", "Enum")))
 
 
-def _numbers(cells: list[Any], name: str, what: str) -> NDArray[np.float64]:
-    try:
-        numbers = np.array([_number(cell) for cell in cells], np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"column {name!r} of {what} holds neither numbers nor text") from None
-    if np.isinf(numbers).any():
-        raise InputError(f"column {name!r} of {what} has an infinite value")
-    if np.nanmax(np.abs(numbers), initial=0.0) > LARGEST:
-        raise InputError(f"column {name!r} of {what} has a value beyond {LARGEST:g}: rescale it")
-    return numbers
-
-
-def _number(cell: Any) -> float:
-    """Return a number, a date as a number of days, or NaN for a cell that is missing."""
-    if _missing(cell):
-        return np.nan
-    if hasattr(cell, "toordinal"):
-        return float(cell.toordinal())
-    return float(cell)
-
-
-def _missing(cell: Any) -> bool:
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
-
-
-def _texts(cell: Any) -> list[str] | None:
-    """Return the values of a cell of text, or None for a number or a cell that is missing."""
-    if isinstance(cell, (list, tuple, set, frozenset)) or (isinstance(cell, np.ndarray) and cell.ndim):
-        parts = [str(each) for each in cell if not _missing(each)]
-    elif isinstance(cell, (str, bytes)):
-        parts = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell).split(SEPARATOR)
-    else:
-        return None
-    whole = [part.encode("utf-8", "replace").decode().strip() for part in parts]  # without lone surrogates
-    return [part for part in whole if part]
+def _check_names(names: list[str], what: str) -> None:
+    """Raise InputError for two columns of one name."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{what} has two columns called {twice!r}: rename or drop one")
 
 
 def grown(observations: Observations, axis: int, index: Index) -> Observations:

@@ -104,16 +104,20 @@ class Index:
         return int(order[at]) if at < self.size and sorted_ids[at] == number else -1
 
     def own(self, one: float | str) -> Any:
-        """Return one id as this index has it, or as it would have a new one: "7" is 7 where all ids are integers.
+        """Return one id as this index has it, or as it would have a new one.
+
+        "7" is 7 where all ids are integers, and 7 is "7" where all are text.
 
         Examples
         --------
-        >>> Index([5, 7]).own("7"), Index([5, 7]).own("8"), Index(["a", "7"]).own(7), Index(["a", "7"]).own("8")
+        >>> Index([5, 7]).own("7"), Index([5, 7]).own("8"), Index(["a", "7"]).own(7), Index(["a", "7"]).own(8)
         (7, 8, '7', '8')
         """
         place = self.place(one)
         if place >= 0:
             return self.ids[place : place + 1].tolist()[0]
+        if isinstance(one, (int, np.integer)) and self._is_text:
+            return str(one)
         number = parsed(one) if isinstance(one, str) and self.ids.dtype.kind == "i" else one
         return number if not isinstance(number, int) or INT64.min <= number <= INT64.max else one
 
@@ -147,6 +151,11 @@ class Index:
     def _sorted(self) -> tuple[Positions, NDArray[Any]]:
         order = np.argsort(self.ids, kind="stable").astype(np.int64)
         return order, self.ids[order]
+
+    @cached_property
+    def _is_text(self) -> bool:
+        """Whether there are ids, and all of them are text."""
+        return self.ids.dtype.kind == "O" and self.size > 0 and all(isinstance(x, str) for x in self.ids.tolist())
 
     @cached_property
     def _table(self) -> dict[Any, int]:

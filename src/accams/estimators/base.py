@@ -108,7 +108,8 @@ class StencilEstimator(Settings):
     ) -> None:
         """Set `model_` and the fitted attributes that describe the input and the fit."""
         names = pair_names(X, y)
-        self.n_features_in_ = observations.shape[1] if y is None and names is None else 2
+        columns = getattr(X, "shape", observations.shape)[-1]  # features may have added some to the observations
+        self.n_features_in_ = columns if y is None and names is None else 2
         if names is not None:
             self.feature_names_in_ = names
         elif "feature_names_in_" in self.__dict__:

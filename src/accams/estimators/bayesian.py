@@ -151,16 +151,17 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         return self._take(X, y, observations, cells, fitted, known, seed)
 
     _absent: ClassVar[dict[str, str]] = {
-        "predict_proba": "predict_proba needs ratings that are taken as ordinal: set likelihood='ordinal' or 'auto'"
+        "predict_proba": "predict_proba needs ratings that are taken as ordinal: set likelihood='ordinal', or 'auto', "
+        "which takes them so if they have 3 to 50 different values"
     }
 
     @property
-    def predict_proba(self) -> Callable[[Any], NDArray[np.float64]]:
+    def predict_proba(self) -> Callable[..., NDArray[np.float64]]:
         """Probabilities of the values of a scale, see `Model.predict_proba`; only where they are known."""
         model = self.__dict__.get("model_")
         if self.likelihood == "gaussian" or (model is not None and model.scale is None):
             raise AttributeError("predict_proba")  # `_absent` says why
-        return lambda pairs: self._fitted().predict_proba(pairs)
+        return lambda pairs, **features: self._fitted().predict_proba(pairs, **features)
 
     def _take(
         self, X: Any, y: ArrayLike | None, observations: Observations, cells: Cells | None, fitted: BayesianFit,

@@ -73,7 +73,9 @@ def check_checkpoint(path: str | Path, about: dict[str, Any]) -> None:
     """Raise InputError for a checkpoint of other data or other parameters."""
     saved = read_header(path)["about"]
     if saved["data"] != about["data"]:
-        raise InputError(f"{path} is a checkpoint of other data: pass the observations that the fit began with")
+        raise InputError(
+            f"{path} is a checkpoint of other data: pass the observations (and features) that the fit began with"
+        )
     ours, theirs = (fixed_parameters(each["parameters"]) for each in (about, saved))
     other = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
     if other:

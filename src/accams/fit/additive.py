@@ -35,6 +35,7 @@ PASSES = 10  # over rows and columns in each round
 START = 0.1  # initial variance of effects, relative to that of the data
 FEATURE_VARIANCES = 10.0 ** np.arange(-4.0, 0.6, 0.25)  # of coefficients of features that are tried, likewise
 SMALLEST = 1e-6  # lower bound of the variances, relative to that of the data
+LEAST_LEFT = 0.1  # share of the variance of effects that features leave of new ones at least: some are exceptions
 FEWEST = 20  # rows that are needed to learn how effects depend on the number of observations
 BLOCK = (
     1 << 16
@@ -51,7 +52,8 @@ class Axis:
 
     effects: Floats
     variances: Floats  # posterior variance of each effect
-    variance: float  # prior variance: that of an effect of which nothing is known, not even features
+    variance: float  # prior variance: that of an effect of which nothing is known, not even features,
+    told: float  # and where features are known
     new: float
     seen: NDArray[np.bool_]
 
@@ -139,6 +141,7 @@ class _Side:
         self.known = np.zeros(len(logs), np.bool_) if features is None else (features != 0.0).any(axis=1)
         self.coefficients = np.zeros(self.terms.shape[1])
         self.effects, self.expected = np.zeros((2, len(counts)))
+        self.leverage = np.zeros(len(counts))  # variance of what features say of each line
 
     def update(self, sums: Floats, noise: float) -> None:
         """Update expected effects and effects, given sums of residuals without them.
@@ -158,18 +161,25 @@ class _Side:
             self.coefficients[:] = 0.0
             self.coefficients[:used] = np.linalg.lstsq(gram[:used, :used], right[:used], rcond=None)[0]
             self.expected = self.terms @ self.coefficients
+            if used > n:
+                left = np.linalg.pinv(gram, hermitian=True)
+                self.leverage = np.einsum("it,it->i", self.terms @ left, self.terms)
+            else:
+                self.leverage = np.zeros(len(self.terms))
         self.effects = self.expected.copy()
         self.effects[self.seen] += self.variance * weights * (means - self.expected[self.seen])
 
     def posterior_variances(self, noise: float) -> Floats:
-        return self.variance * noise / (noise + self.mass * self.variance)
+        left = noise / (noise + self.mass * self.variance)
+        return np.asarray(self.variance * left + self.leverage * left**2)
 
     def result(self, noise: float) -> Axis:
         new, n = float(self.coefficients[0]), self.n_plain
-        told = self.terms[:, n:] @ self.coefficients[n:]  # by features
-        unknown = self.variance + float(np.mean(np.square(told[self.known]))) if self.known.any() else self.variance
+        said = self.terms[:, n:] @ self.coefficients[n:]  # by features
+        unknown = self.variance + (float(np.mean(np.square(said[self.known]))) if self.known.any() else 0.0)
         variances = np.where(self.seen | self.known, self.posterior_variances(noise), unknown)
-        return Axis(self.effects - new, variances, unknown, new, self.seen)
+        told = max(self.variance, LEAST_LEFT * unknown)
+        return Axis(self.effects - new, variances, unknown, told, new, self.seen)
 
 
 def _best_variance(gram: Floats, right: Floats, n: int, tried: Floats) -> float:
@@ -232,7 +242,7 @@ def _set_variances(observations: Observations, mean: float, sides: list[_Side], 
         number = np.where(side.seen, side.mass**2 - mass, 0.0)
         several = number > 1e-9 * side.mass**2
         precision = (side.variance + unit * (variance - side.variance) / side.mass[several]) ** -2.0
-        products = (sum_[several] ** 2 - square[several]) / number[several]
+        products = (sum_[several] ** 2 - square[several]) / number[several] + side.leverage[several]
         estimate = float(precision @ products / precision.sum()) if several.any() else 0.0
         side.variance = float(np.clip(estimate, SMALLEST * scale, scale))
 

@@ -86,7 +86,8 @@ class Blend:
         rows, cols = (np.sqrt(np.append(x.spread(weight), x.variance)).astype(np.float32) for x in axes)
         scale = (1.0 - weight) ** 2
         unseen = np.append(~axes[0].seen, True), np.append(~axes[1].seen, True)
-        return Effects((rows, cols), (scale * axes[0].variance, scale * axes[1].variance), unseen)
+        priors, told = ((scale * a, scale * b) for a, b in zip(*((x.variance, x.told) for x in axes), strict=True))
+        return Effects((rows, cols), priors, told, unseen)
 
     @property
     def _effects(self) -> tuple[Floats, Floats]:

@@ -27,6 +27,7 @@ from accams.use.ids import as_ids, check_number, known
 from accams.use.records import Recommendation, Records, recommendations
 from accams.use.scoring import Catalogue, Floats, Positions
 
+UNTOLD = "the model knows no features of {}: fit it with {}, and keep in mind that compress leaves features out"
 DRAWS = 32  # of a model with many, by which somebody new is folded in
 
 
@@ -40,6 +41,10 @@ class FoldedRow:
         Its values.
     name : object
         What it is called in recommendations.
+    features : dict or None
+        What is known of it beside values.
+    new : str
+        "user", or "item" in a model of the transposed matrix.
     """
 
     model: Parts
@@ -48,28 +53,33 @@ class FoldedRow:
     values: Floats
     name: Any = "guest"
     features: Any = None
+    new: str = "user"
 
     @classmethod
-    def of(cls, model: Parts, items: Any, values: Floats, features: Any = None) -> Self:
+    def of(cls, model: Parts, items: Any, values: Floats, features: Any = None, new: str = "user") -> Self:
         """From values of some items, and features by name."""
         positions = model_items(model, as_ids(items)) if len(values) else np.zeros(0, np.int64)
-        return cls.at(model, positions[positions >= 0], values[positions >= 0], features)
+        return cls.at(model, positions[positions >= 0], values[positions >= 0], features, new)
 
     @classmethod
-    def at(cls, model: Parts, positions: Positions, values: Floats, features: Any = None) -> Self:
+    def at(cls, model: Parts, positions: Positions, values: Floats, features: Any = None, new: str = "user") -> Self:
         """From values of items by position, and features by name."""
         if len(set(positions.tolist())) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
-        seen, variance = model.latent(values), model.effect_variance
-        how: dict[str, Any] = {"blank": model.blank, "effect_variance": variance}
-        if features is None:
+        seen = model.latent(values)
+        traits = None if features is None else traits_of(model, features)
+        if traits is not None and np.isnan(traits).all():
+            features = traits = None  # all are missing
+        how: dict[str, Any] = {"blank": model.blank, "doubting": model.posterior is not None}
+        how["effect_variance"] = model.effect_variance(traits is not None)
+        if traits is None:
             folded = fold(model.sums, model.noise, begins, positions, seen, **how)
         else:
             with SINGLE_BLAS:  # once for all draws
-                how["expected"] = expected_of(model, traits_of(model, features))
+                how["expected"] = expected_of(model, traits)
                 folded = fold(model.sums, model.noise, begins, positions, seen, **how)
-        return cls(model, folded, positions, values, features=features)
+        return cls(model, folded, positions, values, features=features, new=new)
 
     @property
     def items(self) -> NDArray[Any]:
@@ -109,7 +119,7 @@ class FoldedRow:
         """Return the best items, as `Model.recommend` does; those in the history are left out."""
         model = self.model
         check_number(n, len(model.col_index), "items")
-        if ranked_by(model, by, quantile) == "choice":
+        if ranked_by(model, self._order(by), quantile) == "choice":
             return listing.lists(model, listing.guest_of(self), n, exclude_seen, None, candidates, return_std)
         lower = model.check_order(return_std, quantile)
         _, rank, j = chosen(self.best_positions(n, exclude_seen, catalogue_of(model, candidates), lower))
@@ -124,7 +134,7 @@ class FoldedRow:
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
         profile, lines = self.folded.in_units(model.sums), self.folded.lines
-        if lower and model.spread_by_item(catalogue.columns):  # rank all of them, then cut
+        if lower and (len(self.folded.doubts) or model.spread_by_item(catalogue.columns)):  # rank all of them, then cut
             best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0, lines)
             mean, variance = self.moments(best[best >= 0])
             order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
@@ -134,13 +144,13 @@ class FoldedRow:
 
     def explain(self, item: Any, by: str = "auto") -> Explanation | ListExplanation:
         """Take a score or a prediction apart, as `Model.explain` does."""
-        if ranked_by(self.model, by) == "choice":
+        if ranked_by(self.model, self._order(by)) == "choice":
             return listing.reasons(self.model, listing.guest_of(self), item)
         j = known(self.model.col_index, as_ids([item]), "item")
         mean = self.moments(j)[0]
         prediction = float(self.model.clipped(mean)[0])
-        told = self.items, self.values, self.features
-        one = self if self.model.posterior is None else FoldedRow.of(self.model.explainer, *told)
+        given = self.items, self.values, self.features
+        one = self if self.model.posterior is None else FoldedRow.of(self.model.explainer, *given)
         members = one.model.members
         codes = members.codes
         lines = np.split(one.folded.profiles[0], np.cumsum(codes.widths)[:-1])
@@ -148,7 +158,12 @@ class FoldedRow:
         names, labels, many = (self.name, item), one.folded.labels[0][0], one is not self
         own = None if self.features is None else traits_of(self.model, self.features)[0]
         traits = speaking_traits(one.model, -1, int(j[0]), own)
-        return explain(members, -1, int(j[0]), names, float(mean[0]), prediction, many, lines, labels, effect, traits)
+        told = explain(members, -1, int(j[0]), names, float(mean[0]), prediction, many, lines, labels, effect, traits)
+        return told if self.new == "user" else told.swapped()
+
+    def _order(self, by: str) -> str:
+        """Return "value" in place of "auto" where nothing was chosen, and only features tell."""
+        return "value" if by == "auto" and not len(self.positions) and self.model.predicts else by
 
     def __repr__(self) -> str:
         return f"FoldedRow({len(self.values)} values, {self.model.shape[1]:,} items)"
@@ -187,7 +202,7 @@ def fold_in(model: Parts, history: Any, y: ArrayLike | None, new: str, n_draws: 
     if not np.isfinite(values).all():
         raise InputError("the history has values that are missing (NaN) or infinite")
     check_values(model, values)
-    return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values, features)
+    return FoldedRow.of(thinned if new == "user" else thinned.transposed, ids, values, features, new)
 
 
 def fold_in_at(
@@ -202,8 +217,9 @@ def traits_of(model: Parts, features: Any) -> Floats:
     """Return the standardised traits of a new row with these features."""
     known = model.knowledge[0]
     if known is None:
-        raise InputError("the model knows no features of these: fit it with user_features (item_features for items)")
-    return known.encoder.traits(FeatureTable.of_one(features, 0))
+        raise InputError(UNTOLD.format("these", "user_features (item_features for items)"))
+    table = FeatureTable.of_one(features, 0)
+    return np.where(known.encoder.shares(table)[1].any(), known.encoder.traits(table), np.nan)
 
 
 def model_items(model: Parts, items: NDArray[Any]) -> Positions:

@@ -11,6 +11,7 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.fit.noise import noise_of
 from accams.fitted.expecting import fixed_entries, label_priors, regression_of
+from accams.fitted.folding import UNTOLD
 from accams.fitted.parts import Parts
 from accams.fitted.placing import Seen, extended, folded_into, put
 from accams.model.interactions import Interactions
@@ -19,6 +20,7 @@ from accams.use.scoring import Floats, Positions
 from accams.use.traits import Regression
 
 P = TypeVar("P", bound=Parts)
+Rated = tuple[Positions, Positions, Floats, Floats]
 PENALTIES = 10.0 ** np.arange(-1.0, 5.1, 0.5)  # of the regression, relative to the mean weight of a row,
 POWERS = 0.0, 0.5, 1.0  # which is one of these of its number of ratings
 SURE = 2.0  # standard errors by which features must be better than none
@@ -53,14 +55,15 @@ def with_features(model: P, axis: int, frame: Any, random_state: Any = 0) -> P:
     known = model.knowledge[axis]
     if known is None:
         noun = ("user", "item")[axis]
-        raise InputError(f"the model knows no features of {noun}s: fit it with {noun}_features")
+        raise InputError(UNTOLD.format(f"{noun}s", f"{noun}_features"))
     table = FeatureTable.of(frame, axis, model.id_names[axis]).named_as(model.indices[axis], axis)
     index, lines = extended(model.indices[axis], table.ids)
     active = model.activity
-    silent = np.ones(0, np.bool_) if active is None else active[axis] <= 1.0  # placed by features before, or never
+    # placed by features before, or never
+    silent = np.isin(np.arange(model.shape[axis]), model.unseen[axis]) if active is None else active[axis] <= 1.0
     known = known.put(lines, len(index), table)
     model = replace(model, knowledge=put(model.knowledge, axis, known))
-    again = lines[(lines >= len(silent)) | silent[np.minimum(lines, len(silent) - 1)]]
+    again = lines[(lines >= len(silent)) | silent[np.minimum(lines, max(len(silent) - 1, 0))]]
     with SINGLE_BLAS:
         return _grown(_placed(model, axis, index, np.sort(again), random_state), axis)
 
@@ -79,24 +82,25 @@ def calibrated(model: P, axis: int, observations: Observations) -> P:
     if len(rows) < 2 or posterior is None:
         return model
     some, random = _evenly(np.arange(len(rows)), LINES), np.random.default_rng(0)
-    partners, most = turned.with_data(1), LINES * PARTNERS // len(some)
+    partners, most = np.flatnonzero(observations.counts(1 - axis)), LINES * PARTNERS // len(some)
     partners = np.sort(random.choice(partners, min(len(partners), most), replace=False))
     means, fixed = _told(turned, rows[some], partners)
-    i, j, values = _rated(observations, axis, rows[some], partners)
+    i, j, values, weights = _rated(observations, axis, rows[some], partners)
     if not len(values):
         return model
     parts = list[Regression]()
     for power in POWERS:
-        weights = regression_of(replace(turned, knowledge=(replace(known, power=power), None)))[0].weights[some]
-        parts.append(Regression(regression.traits[some], weights, 0.0))
+        counted = regression_of(replace(turned, knowledge=(replace(known, power=power), None)))[0].weights[some]
+        parts.append(Regression(regression.traits[some], counted, 0.0))
     rest = model.latent(values) - fixed[i, j]
-    chosen, relative = _choice(parts, means, (i, j, rest))
+    chosen, relative = _choice(parts, means, (i, j, rest, weights))
     penalty = relative * float(parts[chosen].weights.mean())
     left_out = means - next(parts[chosen].left_out_errors(means, np.array([penalty]))) + fixed
     known = replace(known, power=POWERS[chosen], penalty=penalty * len(rows) / len(some))
     turned = replace(turned, knowledge=(known, None))
     users = partners[j] if axis == 1 else np.full(len(j), -1)
-    variance = _apart(turned, _evenly(rows, LABELLED), partners) + model.row_noise(users)
+    apart = _apart(turned, _evenly(rows, LABELLED), _evenly(partners, PARTNERS))
+    variance = apart + model.row_noise(users) / weights
     if turned.linear is not None:
         variance = variance + turned.linear.variances_of_new(rows[some][i], partners[j])
     if posterior.effects is not None:
@@ -106,17 +110,18 @@ def calibrated(model: P, axis: int, observations: Observations) -> P:
     return replace(model, knowledge=put(model.knowledge, axis, replace(known, spread=more**2)))
 
 
-def _choice(parts: list[Regression], means: Floats, rated: tuple[Positions, Positions, Floats]) -> tuple[int, float]:
+def _choice(parts: list[Regression], means: Floats, rated: Rated) -> tuple[int, float]:
     """Return which regression predicts the ratings of rows that it leaves out best, and with which penalty.
 
     With few ratings the best one says little: it must be better than the strongest penalty, with which features tell
-    next to nothing. `rated` are row, column and what is to be predicted by `means` (row, column).
+    next to nothing. `rated` are row, column and what is to be predicted by `means` (row, column), and the weight
+    of each rating.
     """
-    (i, j, rest), losses, chosen = rated, list[Floats](), list[tuple[int, float]]()
+    (i, j, rest, weights), losses, chosen = rated, list[Floats](), list[tuple[int, float]]()
     for number, part in enumerate(parts):
         relative = PENALTIES * part.weights.mean()
         for penalty, errors in zip(PENALTIES.tolist(), part.left_out_errors(means, relative), strict=True):
-            square = np.square(rest - (means[i, j] - errors[i, j]))
+            square = weights * np.square(rest - (means[i, j] - errors[i, j]))
             by_row = np.bincount(i, square, len(means))  # since ratings of a row depend on each other
             losses.append(by_row.astype(np.float64))
             chosen.append((number, penalty))
@@ -165,10 +170,8 @@ def _told(model: Parts, rows: Positions, partners: Positions) -> tuple[Floats, F
     return means - of_features, of_features
 
 
-def _rated(
-    observations: Observations, axis: int, rows: Positions, partners: Positions
-) -> tuple[Positions, Positions, Floats]:
-    """Return the observations of these rows (columns) at some partners: places among both, and values."""
+def _rated(observations: Observations, axis: int, rows: Positions, partners: Positions) -> Rated:
+    """Return the observations of these rows (columns) at some partners: places among both, values, and weights."""
     users, items = (rows, partners) if axis == 0 else (partners, rows)
     place = np.full(observations.shape[1], -1)
     place[items] = np.arange(len(items))
@@ -178,8 +181,13 @@ def _rated(
     ]
     i, inside = np.repeat(np.arange(len(users)), list(map(len, cells))), np.concatenate([starts[:0], *cells])
     j, values = place[observations.cols[inside]], observations.stored_values[inside].astype(np.float64)
+    weights = np.ones(len(values))
+    if observations.stored_weights is not None:
+        weights = observations.stored_weights[inside] * observations.weight_step
+        weights *= observations.nnz / observations.total_weight()  # noise is that of an observation of mean weight
+        i, j, values, weights = (x[weights > 0.0] for x in (i, j, values, weights))
     observations.release_pages()
-    return (i, j, values) if axis == 0 else (j, i, values)
+    return (i, j, values, weights) if axis == 0 else (j, i, values, weights)
 
 
 def _apart(model: Parts, rows: Positions, partners: Positions) -> float:

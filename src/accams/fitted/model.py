@@ -123,7 +123,9 @@ class Model(FormerNames, RecommendingParts):
             This one stays as it is.
         """
         model = knowing.informed_by(self, user_features, item_features, random_state)
-        if X is None and model is not self:
+        if X is None:
+            if model is self:
+                raise InputError("there is nothing to take in: pass observations, user_features or item_features")
             return model
         return updating.updated(model, X, y, history, min_ratings, random_state)
 

@@ -164,7 +164,9 @@ def _pack_posterior(posterior: Posterior, coding: str, templates: str | float) -
     if posterior.effects is not None:
         effects = posterior.effects
         fields |= {"effect_priors": list(effects.priors), "interaction_variance": effects.interaction_variance}
-        tensors["effect_stds"] = np.concatenate([x if effects.blended else x[-1:] for x in effects.stds])
+        fields["effect_told"] = list(effects.told)
+        own = any(x[:-1][~unseen[:-1]].any() for x, unseen in zip(effects.stds, effects.unseen, strict=True))
+        tensors["effect_stds"] = np.concatenate([x if effects.blended or own else x[-1:] for x in effects.stds])
     return {"noise": posterior.noise, **fields}, {**tensors, "probes": posterior.probes, **traces}
 
 
@@ -182,20 +184,22 @@ def _unpack_posterior(fields: dict[str, Any], tensors: Tensors, one: StencilSum)
 
 
 def _unpack_effects(fields: dict[str, Any], stds: NDArray[Any], one: StencilSum) -> Effects:
-    """Undo what `_pack_posterior` does; without a blend, only rows and columns without data have a deviation."""
-    priors = float(fields["effect_priors"][0]), float(fields["effect_priors"][1])
-    blended = priors[0] > 0.0
-    right = stds.dtype == np.float32 and stds.shape == (sum(one.shape) + 2 if blended else 2,)
+    """Undo what `_pack_posterior` does; if there are two deviations, they are those of all lines without data."""
+    first, second = fields["effect_priors"]
+    priors, told = (float(first), float(second)), fields.get("effect_told", fields["effect_priors"])
+    whole = len(stds) != 2 or priors[0] > 0.0
+    right = stds.dtype == np.float32 and stds.shape == (sum(one.shape) + 2 if whole else 2,)
     if not right or not (np.isfinite(stds) & (stds >= 0)).all():
         raise ValueError("the deviations of its effects cannot be")
-    rows, cols = np.split(stds, [one.shape[0] + 1 if blended else 1])
+    rows, cols = np.split(stds, [one.shape[0] + 1 if whole else 1])
     unseen = np.zeros(one.shape[0] + 1, np.bool_), np.zeros(one.shape[1] + 1, np.bool_)
     for mask, places in zip(unseen, (one.unseen_rows, one.unseen_cols), strict=True):
         mask[places], mask[-1] = True, True
-    if not blended:
+    if not whole:
         rows, cols = (np.append(np.zeros(size, np.float32), x) for size, x in zip(one.shape, (rows, cols), strict=True))
         rows[one.unseen_rows], cols[one.unseen_cols] = rows[-1], cols[-1]
-    return Effects((rows, cols), priors, unseen, float(fields.get("interaction_variance", 0.0)))
+    beside = float(fields.get("interaction_variance", 0.0))
+    return Effects((rows, cols), priors, (float(told[0]), float(told[1])), unseen, beside)
 
 
 def _check_traces(traces: Tensors, n_probes: int) -> None:

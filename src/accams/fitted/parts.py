@@ -318,11 +318,10 @@ class Parts:
         mean, spread = self.posterior.moments(i, j)
         return mean, spread + self.row_noise(i)
 
-    @property
-    def effect_variance(self) -> float | None:
-        """Variance of the effects of rows, where the model knows it."""
+    def effect_variance(self, told: bool = False, axis: int = 0) -> float | None:
+        """Return the variance of the effects of rows (columns), where the model knows it; told: given features."""
         known = None if self.posterior is None else self.posterior.effects
-        return known.priors[0] if known is not None and known.blended else None
+        return None if known is None or not known.blended else (known.told if told else known.priors)[axis]
 
     def row_noise(self, i: Positions) -> Floats:
         """Return the noise variance of these rows, beside the variance of the draws."""

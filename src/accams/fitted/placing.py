@@ -64,13 +64,15 @@ def folded_into(model: P, axis: int, index: Index, lines: Positions, seen: Seen,
     turn = _same if axis == 0 else _turned
     posterior = model.posterior
     effects = None if posterior is None or posterior.effects is None else turn(posterior.effects)
-    variance = effects.priors[0] if effects is not None and effects.blended else None
+    variance: Any = model.effect_variance(axis=axis)
     known = model.knowledge[axis]
-    expected, alone = None, None
+    expected, alone, told = None, None, np.zeros(len(lines), np.bool_)
     if known is not None:
         turned = model if axis == 0 else model.transposed
         traits = known.grown(places.size).traits(lines)
-        traits[~known.grown(places.size).given[lines]] = np.nan
+        told = known.grown(places.size).given[lines]
+        traits[~told] = np.nan
+        variance = None if variance is None else np.where(told, model.effect_variance(True, axis), variance)
         expected = expected_of(turned, traits)
         alone = replace(expected, lines=np.zeros((len(lines), 0)), fixed=np.zeros((len(lines), 0), np.bool_))
         model = replace(model, knowledge=put(model.knowledge, axis, known.grown(places.size)))
@@ -85,7 +87,6 @@ def folded_into(model: P, axis: int, index: Index, lines: Positions, seen: Seen,
         if effects is not None:
             if effects.blended:
                 draws = with_shared_effects(draws, axis)
-            told = False if expected is None else np.isfinite(expected.priors.traits).all(axis=1)
             stds = np.sqrt(variance_of_new(model, axis, np.diff(seen.begins), told))
             effects = turn(effects.put(places.lines, places.size, stds))
         if linear is not None:

@@ -52,12 +52,12 @@ class PredictingParts(Parts):
         mean, variance = model.moments(i, j)
         return clip_answer(self, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
 
-    def predict_proba(self, pairs: Any) -> Floats:
+    def predict_proba(self, pairs: Any, *, user_features: Any = None, item_features: Any = None) -> Floats:
         """Return the probability of each value of the scale, for a model of ordinal observations.
 
         Parameters
         ----------
-        pairs : as in `predict`
+        pairs, user_features, item_features : as in `predict`
 
         Returns
         -------
@@ -74,8 +74,9 @@ class PredictingParts(Parts):
         >>> p.shape, round(float(p.sum()), 6), bool(abs(p @ model.model_.scale.values - model.predict([(0, 3)])) < 1e-9)
         ((1, 5), 1.0, True)
         """
-        i, j = known_positions(*self.indices, *pairs_of(pairs, self.info.names))
-        return probabilities(self, *self.moments(i, j))
+        model = informed_by(self, user_features, item_features)
+        i, j = known_positions(*model.indices, *pairs_of(pairs, self.info.names))
+        return probabilities(model, *model.moments(i, j))
 
     def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the negative root mean squared error (higher is better).
@@ -132,12 +133,11 @@ class PredictingParts(Parts):
 
     def _observed(self, X: Any, sample_weight: ArrayLike | None, what: str) -> Observations:
         observations = observations_of(X, None, sample_weight)
-        if (
-            not isinstance(X, Observations)
-            and observations.row_index.is_positional
-            and observations.shape != self.shape
-        ):
-            m, n = self.shape
+        (rows, cols), (m, n) = observations.shape, self.shape
+        is_matrix = not isinstance(X, Observations) and observations.row_index.is_positional
+        # features may have added rows and columns to the matrix that was fitted
+        was_fitted = any(self.knowledge) and rows <= m and cols == self.info.training.get("n_features_in_")
+        if is_matrix and (rows, cols) != (m, n) and not was_fitted:
             raise InputError(
                 f"{what} needs the true values: {what}(pairs, y), {what}(observations), or a matrix with the model's "
                 f"{m:,} rows and {n:,} columns"

@@ -39,12 +39,27 @@ def ranked_by(model: Parts, by: str, quantile: float | None = None) -> str:
     return by
 
 
+def names_of(model: Parts, user: Any) -> NDArray[Any]:
+    """Return ids of users, given by themselves or as a DataFrame."""
+    return ids_of_frame(user, model.id_names[0]) if is_frame(user) else as_ids(user)
+
+
+def order_of(model: Parts, by: str, user: Any) -> str:
+    """Return "value" in place of "auto" where users have chosen nothing, and features tell what they may like."""
+    known, seen = model.knowledge[0], model.interactions
+    if by != "auto" or known is None or seen is None or model.item_map is None or not model.predicts:
+        return by
+    rows = positions(model.row_index, names_of(model, user))
+    silent = (rows >= 0).all() and known.given[rows].all() and not np.diff(seen.starts)[rows].any()
+    return "value" if silent and len(rows) else by
+
+
 def recommend(
     model: Parts, user: Any, n: int, exclude_seen: bool, seen: Any, candidates: Any, unknown: str, return_std: bool,
     quantile: float | None,
 ) -> Records[Recommendation]:  # fmt: skip
     """Return the best items for some users."""
-    names = ids_of_frame(user, model.id_names[0]) if is_frame(user) else as_ids(user)
+    names = names_of(model, user)
     rows = known(model.row_index, names, NOUNS[0]) if unknown == "error" else positions(model.row_index, names)
     left_out = _seen(model, seen, names, rows) if exclude_seen else None
     return best_items(model, rows, names, n, left_out, candidates, return_std, quantile)

@@ -6,7 +6,6 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from accams.data.inputs import ids_of_frame, is_frame
 from accams.errors import InputError, warn_deprecated
 from accams.fitted import explaining, folding, listing, ranking
 from accams.fitted.folding import FoldedRow
@@ -17,7 +16,7 @@ from accams.settings.kinds import Words
 from accams.use.because import ListExplanation
 from accams.use.explain import Explanation
 from accams.use.hierarchy import Node
-from accams.use.ids import as_ids, check_number
+from accams.use.ids import check_number
 from accams.use.list_evaluation import ListEvaluation
 from accams.use.records import ClusterTrait, Recommendation, Records, SimilarItem, SimilarUser
 
@@ -44,7 +43,8 @@ class RecommendingParts(PredictingParts):
             items and values gives the lists of all users in it, or of those in `user`.
         by : {"auto", "choice", "value"}, default "auto"
             Rank by what people with such a history choose (models with an item map), or by predicted value. "auto" is
-            by choice where that is possible and no `quantile` is given.
+            by choice where that is possible and no `quantile` is given, and by value for users of whom features alone
+            are known.
         exclude_seen : bool, default True
             Leave out what a user has observed already.
         seen : pairs, DataFrame or Observations, optional
@@ -76,6 +76,8 @@ class RecommendingParts(PredictingParts):
             raise InputError("name the users, or give a history: recommend(history={item: value})")
         Words("error", "average").check("unknown", unknown)
         check_number(n, len(self.col_index), "items")
+        if history is None and quantile is None:
+            by = ranking.order_of(self, by, user)
         if ranking.ranked_by(self, by, quantile) == "choice":
             asked = self._asked(user, history, unknown)
             return listing.lists(self, asked, n, exclude_seen, seen, candidates, return_std)
@@ -95,8 +97,7 @@ class RecommendingParts(PredictingParts):
     def _asked(self, user: Any, history: Any, unknown: str) -> listing.Asked:
         """Return who asks for lists by choice."""
         if history is None:
-            names = ids_of_frame(user, self.id_names[0]) if is_frame(user) else as_ids(user)
-            return listing.known_users(self, names, unknown)
+            return listing.known_users(self, ranking.names_of(self, user), unknown)
         if self.predicts and user is None and listing.has_values(history):
             return listing.guest_of(self.fold_in(history))
         return listing.with_history(self, history, user, unknown)
@@ -205,6 +206,8 @@ class RecommendingParts(PredictingParts):
             user, history = None, user
         if isinstance(user, FoldedRow):
             return user.explain(item, by)
+        if history is None:
+            by = ranking.order_of(self, by, user)
         if ranking.ranked_by(self, by) == "choice":
             return listing.reasons(self, self._asked(user, history, "error"), item)
         if history is not None:

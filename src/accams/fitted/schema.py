@@ -17,8 +17,9 @@ FEATURES = Schema(penalty=SCALE, power=Number(0.0, 1.0), spread=SCALE, columns=L
 SCHEMAS: dict[str, Schema] = {
     "stencils": Schema(1, ("unseen", "coded", "alike"), offset=FINITE, unseen=ListOf(Integer(0), 2), **CODING),
     "posterior": Schema(
-        1, ("coded", "alike", "effect_priors", "interaction_variance"), noise=SCALE,
+        1, ("coded", "alike", "effect_priors", "effect_told", "interaction_variance"), noise=SCALE,
         draws=ListOf(ListOf(Integer(0), 3)), offsets=ListOf(FINITE), effect_priors=ListOf(SCALE, 2),
+        effect_told=ListOf(SCALE, 2),
         interaction_variance=SCALE, **CODING
     ),
     "linear": Schema(slopes=Integer(0), given=ListOf(Integer(0), 2)),

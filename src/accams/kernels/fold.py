@@ -8,17 +8,18 @@ from accams.kernels.jit import kernel
 @kernel
 def fold_rows(
     lo, hi, begins, cols, values, col_codes, flat, starts, widths, heights, log_prior, offset, col_effects, noise,
-    effect_variance, blank, cross, n_passes, uniforms, profiles, first, effects, labels,
+    effect_variance, blank, cross, n_passes, uniforms, profiles, doubts, first, effects, labels,
 ):  # fmt: skip
     """Infer the labels of rows [lo, hi) from their observations by mean-field coordinate ascent.
 
     Row u has the observations begins[u] .. begins[u + 1], with columns `cols` and `values`. Each step takes one stencil
     out of the residual and sets the probabilities of its label given the prior and the expectation of all other
     stencils. The first expectation is the average row. `noise` is the variance of an observation. Results:
-    profiles[u, first ...] = expected template rows, effects[u] = the row's effect, labels[u] = the most probable label
-    of each stencil, or with `uniforms` (row, stencil), numbers between 0 and 1, a label drawn by its probability.
+    profiles[u, first ...] = expected template rows, doubts[u, first ...] = their variances over the labels (unless it
+    has no lines), effects[u] = the row's effect, labels[u] = the most probable label of each stencil, or with
+    `uniforms` (row, stencil), numbers between 0 and 1, a label drawn by its probability.
 
-    `log_prior` has a line for each row, or one for all.
+    `log_prior` has a line and `effect_variance` a number for each row, or one for all.
 
     With a `blank` weight above 0, all other columns are zeros of that weight. Their sums come from cross[x, y], the
     number of columns with the column codes x and y, so they are never visited.
@@ -51,13 +52,14 @@ def fold_rows(
                 N[place + observed[s, p]] += 1.0 - blank  # `cross` counts all columns, the observed ones too
             place += widths[s]
         prior = log_prior[min(u, log_prior.shape[0] - 1)]
+        variance = effect_variance[min(u, effect_variance.size - 1)]
         effects[u] = 0.0
         for step in range(n_passes):
-            if effect_variance > 0.0:
+            if variance > 0.0:
                 total = 0.0
                 for p in range(h):
                     total += left[p] + effects[u]
-                before, effects[u] = effects[u], total / (h + noise / effect_variance)
+                before, effects[u] = effects[u], total / (h + noise / variance)
                 for p in range(h):
                     left[p] += before - effects[u]
             place, at = 0, 0
@@ -104,6 +106,11 @@ def fold_rows(
                     for a in range(k):
                         expected += score[a] * flat[begin + a * width + c]
                     line[c] = expected / total
+                    if last and doubts.shape[0]:
+                        square = 0.0
+                        for a in range(k):
+                            square += score[a] * flat[begin + a * width + c] ** 2
+                        doubts[u, first + place + c] = max(square / total - line[c] ** 2, 0.0)
                 for p in range(h):
                     left[p] -= line[observed[s, p]]
                 place += width

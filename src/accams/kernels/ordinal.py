@@ -5,7 +5,7 @@ The residual is z - f, so f is the old latent value less the residual. Everythin
 the number of its cell: both orders of the observations give the same values without knowing of each other.
 """
 
-from math import erfc, log, sqrt
+from math import erfc, exp, log, sqrt
 
 import numpy as np
 from scipy.special import ndtr
@@ -59,7 +59,8 @@ def quantile(p):
 def truncated_tail(low, high, u):
     """Return `truncated` of an interval in the lower tail."""
     if high <= FARTHEST:  # so far out the square of the number is exponential
-        return max(-sqrt(high * high - 2.0 * log(u)), low)
+        below = exp(0.5 * (high - low) * (high + low))  # share of what is below `high` that is below `low`, too
+        return max(-sqrt(high * high - 2.0 * log(u + (1.0 - u) * below)), low)
     p = 0.5 * erfc(-low / sqrt(2.0))
     p += u * (0.5 * erfc(-high / sqrt(2.0)) - p)
     return min(max(quantile(p), low), high)

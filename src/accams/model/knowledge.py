@@ -10,13 +10,16 @@ from accams.data.features import PIECE, FeatureTable
 from accams.model.container import Tensors
 from accams.model.features import Encoder, Trait
 from accams.model.limits import check_numbers
+from accams.settings.kinds import FLAG
 from accams.settings.schema import FINITE, ListOf, Schema, Text
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int64]
 STEPS, MISSING = 254, 255  # of a trait from 0 to 1, and a cell that is missing
-TRAIT = Schema(1, ("knots", "values"), name=Text(), knots=ListOf(FINITE), values=ListOf(Text()))
+TRAIT = Schema(
+    1, ("knots", "values", "dates"), name=Text(), knots=ListOf(FINITE), values=ListOf(Text()), dates=FLAG
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,11 @@ class Knowledge:
         return replace(self, codes=np.delete(self.codes, line, axis=0))
 
     @property
+    def kinds(self) -> dict[str, bool]:
+        """Whether each column holds numbers."""
+        return {column.name: bool(column.knots) for column in self.encoder.columns}
+
+    @property
     def given(self) -> NDArray[np.bool_]:
         """Whether anything is known of each line."""
         return np.asarray((self.codes != MISSING).any(axis=1))
@@ -98,6 +106,7 @@ def pack(known: Knowledge) -> tuple[dict[str, Any], Tensors]:
     encoder = known.encoder
     columns = [
         {"name": x.name, **({"knots": list(x.knots)} if x.knots else {"values": list(x.values)})}
+        | ({"dates": True} if x.is_date else {})
         for x in encoder.columns
     ]
     fields = {"penalty": known.penalty, "power": known.power, "spread": known.spread, "columns": columns}
@@ -113,7 +122,7 @@ def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> Knowledge:
         knots, values = column.get("knots", []), column.get("values", [])
         if bool(knots) == bool(values) or (len(knots) == 1) or (np.diff(knots) <= 0).any():
             raise ValueError("its features cannot be")
-        columns.append(Trait(column["name"], tuple(map(float, knots)), tuple(values)))
+        columns.append(Trait(column["name"], tuple(map(float, knots)), tuple(values), bool(column.get("dates"))))
     p = sum(len(column.labels) for column in columns)
     mean, deviation, components = (tensors[name] for name in ("mean", "deviation", "components"))
     right = mean.dtype == deviation.dtype == components.dtype == np.float64 and tensors["codes"].dtype == np.uint8

@@ -11,6 +11,7 @@ from accams.model.container import Tensors
 from accams.model.limits import check_numbers
 
 Floats = NDArray[np.float64]
+Masks = tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]
 Singles = NDArray[np.float32]
 Positions = NDArray[np.int64]
 BATCH = 1 << 16  # cells at a time
@@ -65,20 +66,28 @@ class Linear:
             out[part] = np.einsum("pf,pf->p", self.rows[i[part]], self.cols[j[part]], dtype=np.float64)
         return out
 
-    def variances(self, i: Positions, j: Positions) -> Floats:
-        """Return the posterior variance of the term at these cells."""
-        rows, cols = self.spreads
-        return np.asarray(rows[i].astype(np.float64) * self._lengths[1][j] + cols[j] * self._lengths[0][i])
+    def variances(self, i: Positions, j: Positions, left_out: Masks = (None, None)) -> Floats:
+        """Return the posterior variance of the term at these cells, without that of the slopes of some lines.
+
+        Slopes of which nothing is known vary as much as those on the same feature do.
+        """
+        out = np.zeros(len(i))
+        for axis, (lines, others) in enumerate(((i, j), (j, i))):
+            spread, left = self.spreads[axis][lines], left_out[axis]
+            own = spread.astype(np.float64) * self._lengths[1 - axis][others]
+            variance = np.where(spread == self.spreads[axis][-1], self._priors[1 - axis][others], own)
+            out += variance if left is None else np.where(left[lines], 0.0, variance)
+        return out
 
     def variances_of_new(self, i: Positions, j: Positions) -> Floats:
         """Return the variance at these cells if nothing was known of the slopes of the rows."""
-        new, (rows, cols) = float(self.spreads[0][-1]), self._lengths
-        return np.asarray(new * cols[j] + self.spreads[1][j] * rows[i])
+        return np.asarray(self._priors[1][j] + self.spreads[1][j] * self._lengths[0][i])
 
     def of_line(self, line: Floats, spread: float, j: Positions) -> tuple[Floats, Floats]:
         """Return mean and variance of the term of a new row, by its entries and the variance of its slopes."""
         cols, n = self.cols[j].astype(np.float64), self.n_slopes
-        own, other = spread * np.square(cols[:, :n]).sum(axis=1), self.spreads[1][j] * np.square(line[n:]).sum()
+        own = self._priors[1][j] if spread == self.spreads[0][-1] else spread * np.square(cols[:, :n]).sum(axis=1)
+        other = self.spreads[1][j] * np.square(line[n:]).sum()
         return np.asarray(cols @ line), np.asarray(own + other)
 
     def bound(self) -> float:
@@ -138,6 +147,13 @@ class Linear:
             if (free & slopes).any():
                 spread[u] = np.diag(covariance)[slopes[free]].mean()
         return lines, spread
+
+    @cached_property
+    def _priors(self) -> tuple[Floats, Floats]:
+        """Variance of the term by row if nothing is known of the slopes of the column, and by column likewise."""
+        n, (of_rows, of_columns) = self.n_slopes, self.priors
+        rows, cols = self.rows[:, n:].astype(np.float64), self.cols[:, :n].astype(np.float64)
+        return np.square(rows) @ of_columns[n:], np.square(cols) @ of_rows[:n]
 
     @cached_property
     def _lengths(self) -> tuple[Floats, Floats]:

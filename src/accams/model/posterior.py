@@ -91,7 +91,9 @@ class Effects:
         far it may be from its prediction.
     priors : (float, float)
         Variance of the effects of all rows (columns) in the draws, from which those of new ones are inferred; 0 where
-        the draws are not blended with any.
+        the draws are not blended with any,
+    told : (float, float)
+        and what features leave of it, where they are known.
     unseen : (array, array)
         Whether each row (column) has no observations, and last True, for one that is not in the data.
     interaction_variance : float
@@ -100,6 +102,7 @@ class Effects:
 
     stds: tuple[NDArray[np.float32], NDArray[np.float32]]
     priors: tuple[float, float]
+    told: tuple[float, float]
     unseen: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     interaction_variance: float = 0.0
 
@@ -137,7 +140,8 @@ class Effects:
         return replace(self, stds=(stds, self.stds[1]), unseen=(unseen, self.unseen[1]))
 
     def transposed(self) -> "Effects":
-        return Effects(self.stds[::-1], self.priors[::-1], self.unseen[::-1], self.interaction_variance)
+        sides = self.stds[::-1], self.priors[::-1], self.told[::-1], self.unseen[::-1]
+        return Effects(*sides, self.interaction_variance)
 
 
 class Mixing(NamedTuple):
@@ -291,7 +295,10 @@ class Posterior:
         mean = total / len(self.draws)
         variance = np.maximum(squares / len(self.draws) - mean * mean, 0.0)
         if self.linear is not None:
-            mean, variance = mean + self.linear.products(i, j), variance + self.linear.variances(i, j)
+            # what slopes explain is part of what stencils do beside effects, and so of `interaction_variance`
+            counted = self.effects is not None and self.effects.interaction_variance > 0.0
+            new = self.effects.unseen if self.effects is not None and counted else (None, None)
+            mean, variance = mean + self.linear.products(i, j), variance + self.linear.variances(i, j, new)
         return mean + centre, variance
 
     def row_noise(self, i: NDArray[np.int64]) -> NDArray[np.float64]:

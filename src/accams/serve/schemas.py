@@ -48,8 +48,24 @@ Rated = Annotated[
 By = Literal["auto", "value", "choice"]
 Unknown = Literal["error", "average"]
 Text = Annotated[str, Field(max_length=LONGEST_ID)]
+FEATURE = f"a feature is a number, text of at most {LONGEST_ID:,} characters, true or false, a list of such, or null"
+LARGEST = 1e100
+
+
+def _feature(value: Any) -> Any:
+    """Return the value of a feature; one message for all kinds says more than one for each."""
+    if isinstance(value, list) and len(value) <= MOST_FEATURES and not any(isinstance(x, list) for x in value):
+        return [str(_feature(x)) for x in value if x is not None]
+    right = value is None or (isinstance(value, str) and len(value) <= LONGEST_ID)
+    if not right and not (isinstance(value, (bool, int, float)) and abs(value) < LARGEST):
+        raise ValueError(FEATURE)
+    return value
+
+
+KINDS = {"type": ["number", "string", "boolean", "null"], "maxLength": LONGEST_ID}
+FEATURE_SCHEMA = {"anyOf": [KINDS, {"type": "array", "items": KINDS, "maxItems": MOST_FEATURES}]}
 Features = Annotated[
-    dict[Text, Number | Text | Annotated[list[Text], Field(max_length=MOST_FEATURES)] | None],
+    dict[Text, Annotated[Any, PlainValidator(_feature), WithJsonSchema(FEATURE_SCHEMA)]],
     Field(
         min_length=1,
         max_length=MOST_FEATURES,

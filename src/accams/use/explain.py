@@ -73,7 +73,7 @@ class Explanation(SumOfTerms[Term]):
     remainder : float
         Mean over many draws less the small model that explains it; 0 for a model of one sum.
     clipping : float
-        Clipping to the range of values.
+        Reading on the scale of ordinal values, and clipping to the range.
     rounding : float
         Rounding error of these sums.
     """
@@ -89,6 +89,11 @@ class Explanation(SumOfTerms[Term]):
     rounding: float = 0.0
 
     word = "is"
+
+    def swapped(self) -> "Explanation":
+        """Return the explanation with users and items exchanged: that of a model of the transposed matrix."""
+        terms = tuple(replace(term, users=term.items, items=term.users) for term in self.terms)
+        return replace(self, user=self.item, item=self.user, terms=terms)
 
     def total(self) -> float:
         """Return the sum of all parts: the prediction, to the last bit."""
@@ -106,7 +111,7 @@ class Explanation(SumOfTerms[Term]):
             (sum(left), f"{len(left)} more stencils"),
             (self.effects, "effects of the user and the item"),
             (self.remainder, "what many draws say beyond this"),
-            (self.clipping, "to stay within the range of values"),
+            (self.clipping, "to be on the scale of the values"),
         ]
         shown = [(x.value, f"stencil {x.stencil}: users like {x.users}\non items like {x.items}") for x in terms]
         return [(self.offset, "the average"), *shown, *((value, text) for value, text in rest if value)]

@@ -12,6 +12,7 @@ from accams.use.scoring import Floats, Positions, Sums
 from accams.use.traits import LabelPriors
 
 ROWS_AT_ONCE = 4096
+Variance = float | Floats | None
 PASSES = 4  # over all stencils; more change next to nothing
 FEW_SUMS, TURNS = 8, 2  # sums with whose labels slopes are found, and how often both are
 
@@ -47,19 +48,22 @@ class Folded:
     labels: list[NDArray[Any]]  # (row, stencil) for each sum: most probable labels, or drawn by their probabilities
     lines: Floats  # (row, feature): what each row has in the linear part; no columns where there is none
     spreads: Floats  # (row,): variance of its slopes
+    doubts: Floats  # (row, ...): variances of those lines over the labels that each row may have; no rows if not asked
 
     def predict(self, sums: Sums, row: int, columns: Positions) -> tuple[Floats, Floats]:
         """Return mean and variance over the sums at these columns (-1: the average one) for one of the rows."""
-        draws = np.empty((len(sums.codes), len(columns)))
+        draws, doubt = np.empty((len(sums.codes), len(columns))), np.zeros(len(columns))
         for d, codes in enumerate(sums.codes):
-            begins = sums.places[d] + np.cumsum(codes.widths) - codes.widths
-            draws[d] = self.constants[row, d] + self.profiles[row][begins + codes.cols[columns]].sum(axis=1)
+            places = sums.places[d] + np.cumsum(codes.widths) - codes.widths + codes.cols[columns]
+            draws[d] = self.constants[row, d] + self.profiles[row][places].sum(axis=1)
+            if len(self.doubts):
+                doubt += self.doubts[row][places].sum(axis=1)
             if codes.col_effects is not None:
                 draws[d] += codes.col_effects[columns]
-        mean, variance = draws.mean(axis=0), draws.var(axis=0)
+        mean, variance = draws.mean(axis=0), draws.var(axis=0) + doubt / len(draws)
         if sums.linear is not None:
-            term, doubt = sums.linear.of_line(self.lines[row], float(self.spreads[row]), columns)
-            mean, variance = mean + term, variance + doubt
+            term, spread = sums.linear.of_line(self.lines[row], float(self.spreads[row]), columns)
+            mean, variance = mean + term, variance + spread
         return mean, variance
 
     def rest(self, sums: Sums, begins: Positions, cols: Positions, values: Floats) -> Floats:
@@ -78,19 +82,19 @@ class Folded:
 
 def fold(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
-    blank: float = 0.0, effect_variance: float | None = None, expected: Expected | None = None,
+    blank: float = 0.0, effect_variance: Variance = None, expected: Expected | None = None, doubting: bool = False,
 ) -> Folded:  # fmt: skip
     """Fold in rows with the observations begins[u] .. begins[u + 1], at known columns.
 
     With a seed, labels are drawn by their probabilities; without, the most probable ones are taken. All other columns
-    are zeros of weight `blank`. Without a variance of effects, that of the known rows is taken. `expected` is what
-    features say of the rows.
+    are zeros of weight `blank`. Without a variance of effects (of all rows, or one for each), that of the known rows is
+    taken. `expected` is what features say of the rows. If `doubting`, say how far lines may be from what is expected.
 
     Labels and slopes depend on each other: slopes are found by turns with the labels of a few of the sums.
     """
     n, linear = len(begins) - 1, sums.linear
     if linear is None:
-        return _folded(sums, noise, begins, cols, values, seed, blank, effect_variance, expected)
+        return _folded(sums, noise, begins, cols, values, seed, blank, effect_variance, expected, doubting)
     few, shape = some_sums(sums, FEW_SUMS), (n, linear.rows.shape[1])
     first = (np.zeros(shape), np.zeros(shape, np.bool_)) if expected is None else (expected.lines, expected.fixed)
     lines, spreads, rows = first[0], np.full(n, linear.spreads[0][-1]), np.repeat(np.arange(n), np.diff(begins))
@@ -101,7 +105,7 @@ def fold(
     for _ in range(TURNS if len(cols) else 0):
         part = _folded(few, noise, begins, cols, without(lines), None, blank, effect_variance, expected)
         lines, spreads = linear.fitted(begins, cols, part.rest(few, begins, cols, values), noise**2, *first)
-    whole = _folded(sums, noise, begins, cols, without(lines), seed, blank, effect_variance, expected)
+    whole = _folded(sums, noise, begins, cols, without(lines), seed, blank, effect_variance, expected, doubting)
     return replace(whole, lines=lines, spreads=spreads)
 
 
@@ -113,19 +117,20 @@ def some_sums(sums: Sums, most: int) -> Sums:
 
 def _folded(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None,
-    blank: float, effect_variance: float | None, expected: Expected | None = None,
+    blank: float, effect_variance: Variance, expected: Expected | None = None, doubting: bool = False,
 ) -> Folded:  # fmt: skip
     """Fold in rows without slopes, as `fold` does."""
     from accams.kernels.fold import fold_rows
 
     n, rows = len(begins) - 1, np.repeat(np.arange(len(begins) - 1), np.diff(begins))
     profiles, effects = np.empty((n, int(sums.places[-1]))), np.zeros((len(sums.codes), n))
+    doubts = np.zeros(profiles.shape if doubting else (0, 0))
     means = [np.zeros(n) if expected is None else expected.priors.effects(codes) for codes in sums.codes]
     labels = [np.zeros((n, len(codes.starts)), np.int64) for codes in sums.codes]
 
     def run(d: int, lo: int, hi: int) -> None:
         codes = sums.codes[d]
-        variance = 0.0
+        variance: Any = 0.0
         if codes.row_effects is not None:
             variance = _variance(codes.row_effects) if effect_variance is None else effect_variance
         cross = sums.column_pairs(d) if blank > 0.0 else np.zeros((0, 0))
@@ -134,8 +139,8 @@ def _folded(
         priors = frequencies[None] if expected is None else expected.priors.logs(codes, frequencies)
         fold_rows(
             lo, hi, begins, cols, values - means[d][rows], codes.cols, codes.flat, codes.starts, codes.widths, heights,
-            priors, codes.offset, col_effects, noise * noise, variance, blank, cross, PASSES,
-            _uniforms(seed, d, labels[d].shape), profiles, sums.places[d], effects[d], labels[d],
+            priors, codes.offset, col_effects, noise * noise, np.atleast_1d(variance), blank, cross, PASSES,
+            _uniforms(seed, d, labels[d].shape), profiles, doubts, sums.places[d], effects[d], labels[d],
         )  # fmt: skip
 
     if len(sums.codes) == 1:
@@ -143,12 +148,12 @@ def _folded(
     else:
         THREADS.map(lambda d, _: run(d, 0, n), [(d, d + 1) for d in range(len(sums.codes))])
     offsets = np.array([codes.offset for codes in sums.codes])
-    return Folded(profiles, (effects + np.array(means)).T + offsets, labels, np.zeros((n, 0)), np.zeros(n))
+    return Folded(profiles, (effects + np.array(means)).T + offsets, labels, np.zeros((n, 0)), np.zeros(n), doubts)
 
 
 def fold_labels(
     sums: Sums, noise: float, begins: Positions, cols: Positions, values: Floats, seed: int | None = None,
-    blank: float = 0.0, effect_variance: float | None = None, expected: Expected | None = None,
+    blank: float = 0.0, effect_variance: Variance = None, expected: Expected | None = None,
 ) -> Folded:  # fmt: skip
     """Fold in many rows, in batches: like `fold`, but without profiles, and with labels of the narrowest type."""
     parts = list[Folded]()
@@ -156,15 +161,17 @@ def fold_labels(
         some = begins[lo : lo + ROWS_AT_ONCE + 1]
         entries = slice(int(some[0]), int(some[-1]))
         key = None if seed is None else seed + (number << 64)
-        told = None if expected is None else expected.take(slice(lo, lo + ROWS_AT_ONCE))
-        part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank, effect_variance, told)
+        lines = slice(lo, lo + ROWS_AT_ONCE)
+        told = None if expected is None else expected.take(lines)
+        variance = effect_variance[lines] if isinstance(effect_variance, np.ndarray) else effect_variance
+        part = fold(sums, noise, some - some[0], cols[entries], values[entries], key, blank, variance, told)
         labels = [x.astype(codes.rows.dtype) for x, codes in zip(part.labels, sums.codes, strict=True)]
         parts.append(replace(part, profiles=part.profiles[:, :0], labels=labels))
     together = [np.concatenate(x) for x in zip(*(part.labels for part in parts), strict=True)]
-    constants, lines, spreads = (
+    constants, slopes, spreads = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("constants", "lines", "spreads")
     )
-    return Folded(np.zeros((len(begins) - 1, 0)), constants, together, lines, spreads)
+    return Folded(np.zeros((len(begins) - 1, 0)), constants, together, slopes, spreads, np.zeros((0, 0)))
 
 
 def _uniforms(seed: int | None, d: int, shape: tuple[int, ...]) -> Floats:

@@ -20,6 +20,7 @@ from accams.threads import SINGLE_BLAS
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 LEAST = 1e-3  # probability of a label
+SMALLEST = 1e-9  # share of a row that the regression on all others leaves of it
 MOST_LINES = 20_000  # rows that are regressed on; more are thinned evenly
 
 
@@ -66,7 +67,7 @@ class Regression:
             for penalty in penalties:
                 shrunk = 1.0 / (np.maximum(sizes, 0.0) + penalty)
                 own = shares + self.weights * (np.square(A) @ shrunk)
-                yield (y - A @ (sums * shrunk[:, None])) / np.maximum(1.0 - own, 0.05)[:, None]
+                yield (y - A @ (sums * shrunk[:, None])) / np.maximum(1.0 - own, SMALLEST)[:, None]
 
 
 def with_constant(traits: Floats) -> Floats:

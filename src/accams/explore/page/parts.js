@@ -132,7 +132,7 @@ function steps(why) {
     { value: why.others, text: ["all other stencils"] },
     { value: why.effects, text: ["how this user and this item are rated in general"] },
     { value: why.remainder, text: ["what many draws say beyond this"] },
-    { value: why.clipping, text: ["to stay within the range of values"] },
+    { value: why.clipping, text: ["to be on the scale of the values"] },
   ];
   return [...terms, ...rest.filter((step) => Math.abs(step.value) > 1e-12)];
 }
