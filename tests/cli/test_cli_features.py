@@ -67,12 +67,37 @@ def test_users_whose_features_look_like_ids(folder: Path, tmp_path: Path) -> Non
     assert {800, 801} <= set(model.users.tolist())
 
 
+def test_an_update_by_features_alone(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "n.accams"
+    told = done_well("update", folder / "m.accams", "-o", out, "--item-features", folder / "later.csv")
+    assert "2 new beside" in told
+    model = accams.load(out)
+    assert model.predict([(4, 90), (5, 91)]).mean() > model.predict([(5, 90), (4, 91)]).mean() + 0.7
+    assert "there is nothing to take in: give FEEDBACK, --item-features or" in refusal(
+        "update", folder / "m.accams", "-o", out
+    )
+
+
+def test_ids_are_in_the_column_that_is_called_as_in_the_ratings(folder: Path, tmp_path: Path) -> None:
+    """Another column is called id, and holds other numbers."""
+    ratings, films = pd.read_csv(folder / "ratings.csv"), pd.read_parquet(folder / "films.parquet")
+    ratings.rename(columns={"item": "film"}).to_csv(tmp_path / "r.csv", index=False)
+    films.rename(columns={"item": "film"}).assign(id=(films["item"] + 1) % N).to_csv(tmp_path / "f.csv", index=False)
+    small = ["--stencils", "3", "-k", "3", "--chains", "2", "--sweeps", "15", "--noise", "1", "-q", "--seed", "0"]
+    done_well("fit", tmp_path / "r.csv", "-o", tmp_path / "m.accams", "--item-features", tmp_path / "f.csv", *small)
+    model = accams.load(tmp_path / "m.accams")
+    assert model.predict([(4, 0), (5, 1)]).mean() > model.predict([(4, 1), (5, 0)]).mean() + 0.7
+
+
 def test_what_is_refused(folder: Path) -> None:
     fit = "fit", folder / "ratings.csv", "-o", folder / "n.accams"
     assert "need --model bayes: ACCAMS knows none" in refusal(
         *fit, "--model", "accams", "--item-features", folder / "films.parquet"
     )
     assert "there is no" in refusal(*fit, "--item-features", folder / "nothing.csv")
+    assert "features are for predicted values, and only lists are fitted" in refusal(
+        *fit, "--for", "lists", "--item-features", folder / "films.parquet"
+    )
     (folder / "other.csv").write_text("item,year\nx,1990\ny,1991\n", "utf-8")
     assert "no id of item_features is among those of the ratings" in refusal(
         *fit, "--item-features", folder / "other.csv"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ class World:
         return float(np.mean(inside))
 
 
+full = partial(pytest.param, marks=pytest.mark.full)
 HALF, WELL, WEIGHED = World(0.75), World(1.0), World(1.0, weights=True)
 
 
@@ -74,11 +75,10 @@ HALF, WELL, WEIGHED = World(0.75), World(1.0), World(1.0, weights=True)
     ("world", "features", "k"),
     [
         (HALF, True, 0),
-        (HALF, True, 1),
-        (HALF, True, 3),
-        (HALF, False, 1),
+        full(HALF, True, 1),
         (HALF, False, 3),
-        (WELL, True, 0),
+        full(HALF, False, 1),
+        full(WELL, True, 0),
         (WELL, True, 10),
     ],
 )

@@ -126,6 +126,13 @@ def test_a_value_that_only_one_observation_has() -> None:
     assert make(n_sweeps=5).fit(values).predict_proba([at]).shape == (1, 5)
 
 
+@pytest.mark.parametrize(("factor", "shift"), [(1e12, 0.0), (1e-9, 0.0), (1.0, 1e6)])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_units_do_not_matter(factor: float, shift: float) -> None:
+    p = make(n_sweeps=10).fit(SEEN).predict_proba(PAIRS)
+    np.testing.assert_allclose(make(n_sweeps=10).fit(factor * SEEN + shift).predict_proba(PAIRS), p, atol=2e-3)
+
+
 def test_what_is_not_ordinal(fitted: BayesianACCAMS) -> None:
     numbers = np.random.default_rng(2).normal(size=(20, 10))
     with pytest.raises(InputError, match="more than 50 values"):

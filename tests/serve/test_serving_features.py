@@ -44,6 +44,11 @@ def test_the_numbers_are_those_of_the_library(client: TestClient, rated: dict[st
         assert (tuple(term["user_traits"]), tuple(term["item_traits"])) == (right.users.traits, right.items.traits)
 
 
+def test_models_name_their_features(client: TestClient) -> None:
+    told = {x["model"]: x["features"] for x in client.get("/v1/models").json()["models"]}
+    assert told == {"features-2": ["age"], "slopes-2": []}
+
+
 def test_what_is_refused(client: TestClient) -> None:
     for asked, message in (
         ({"features": {"age": "old"}}, "feature 'age' held numbers when the model was fitted"),

@@ -110,6 +110,7 @@ class Explorer:
             names=list(model.id_names),
             terms=len(self.clusters.codes.starts),
             like=self._like,
+            features=[] if model.knowledge[0] is None else list(model.knowledge[0].kinds),
             named_users=users > 0,
         )
 

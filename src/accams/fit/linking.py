@@ -24,7 +24,15 @@ def fit_scale(x: Floats, values: Floats, weights: Floats, before: Scale) -> Scal
     The cut points for probabilities have the highest likelihood, those for the mean the lowest squared error. Where
     observations are few, both stay near the scale that was there `before`.
     """
-    at, seen = binned(x, np.searchsorted(before.values, values), weights, len(before.values))
+    low, unit = float(before.values[0]), float(np.ptp(before.values))
+    levels = np.searchsorted(before.values, values)
+    found = _fitted((x - low) / unit, levels, weights, before.moved(-low / unit, 1.0 / unit))  # whatever the units are
+    return replace(found.moved(low, unit), values=before.values)
+
+
+def _fitted(x: Floats, levels: NDArray[np.int64], weights: Floats, before: Scale) -> Scale:
+    """Return the scale for predictions of values from 0 to 1, which are given by their places."""
+    at, seen = binned(x, levels, weights, len(before.values))
     share = seen.sum(axis=1, keepdims=True) / seen.sum()
     counted = seen + PRIOR * share * before.probabilities(at)
 

@@ -75,6 +75,12 @@ class Scale:
         lists = {"values": self.values, "cuts": self.cuts, "latents": self.latents, "mean_cuts": mean[0]}
         return {**{name: x.tolist() for name, x in lists.items()}, "spread": self.spread, "mean_spread": mean[1]}
 
+    def moved(self, shift: float, factor: float) -> Self:
+        """Return the scale of numbers that are multiplied by a factor, and then shifted."""
+        values, cuts, latents = (factor * x + shift for x in (self.values, self.cuts, self.latents))
+        mean_cuts = None if self.mean_cuts is None else factor * self.mean_cuts + shift
+        return type(self)(values, cuts, factor * self.spread, latents, mean_cuts, factor * self.mean_spread)
+
     def mean(self, x: Floats) -> Floats:
         """Return the expected rating where the model predicts x."""
         if self.mean_cuts is None:

@@ -213,6 +213,7 @@ class ModelOut(Out):
     names: Annotated[list[str], Field(min_length=2, max_length=2)]
     terms: int
     like: Annotated[float | None, Field(description="A value that says that an item is liked, in lists by choice")]
+    features: Annotated[list[str], Field(description="Names of what can be told of somebody new, beside ratings")]
     named_users: bool
 
 
