@@ -115,8 +115,17 @@ def test_numbers_for_a_column_of_text_and_the_reverse() -> None:
     encoder = Encoder.learned(table_of(zip=["98107-2117", "55455"] * 5, year=[1990.0, 2000.0] * 5))
     told = encoder.shares(FeatureTable(np.arange(1), {"zip": np.array([55455.0]), "year": [["1990"]]}))[0]
     np.testing.assert_array_equal(told, [[1, 0, 1, 0]])
-    with pytest.raises(InputError, match="feature 'zip' held text when the model was fitted, and now holds numbers"):
-        encoder.shares(FeatureTable(np.arange(1), {"zip": np.array([7.0])}))
+    assert not encoder.shares(FeatureTable(np.arange(1), {"zip": np.array([7.0])}))[1].any()  # one never seen
+    names = Encoder.learned(table_of(name=["Ann", "Bob"] * 5, born=["2001-05-31", "1999-01-01"] * 5))
+    for what, now in (({"name": 7.0}, "text when the model was fitted, and now holds numbers"),
+                      ({"born": 2001}, "dates when the model was fitted, and now holds numbers"),
+                      ({"born": "soon"}, "dates when the model was fitted, and now holds text")):  # fmt: skip
+        with pytest.raises(InputError, match=f"feature '{next(iter(what))}' held {now}"):
+            names.shares(FeatureTable.of_one(what, 1))
+    with pytest.raises(InputError, match="feature 'year' held numbers when the model was fitted, and now holds dates"):
+        encoder.shares(FeatureTable.of_one({"year": "1961-05-01"}, 1))
+    with pytest.raises(InputError, match="column 'born' of item_features holds both dates and numbers"):
+        table_of(born=[date(2000, 1, 1), 5])
 
 
 def test_misspelt_names() -> None:
@@ -163,6 +172,18 @@ def test_types_of_parquet(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.columns["day"], [DAY, np.nan])
     assert table.columns["tags"] == [["a", "b"], []]
     np.testing.assert_array_equal(table.columns["new"], [1.0, 0.0])
+
+
+def test_parquet_of_other_types(tmp_path: Path) -> None:
+    """Ids that became floats where some were missing, times with a zone, and types that Python does not have."""
+    frame = pd.DataFrame({"movieId": [0.0, 1.0, 2000.0], "year": [2, 1, 0]})
+    frame["seen"] = pd.to_datetime(["2000-01-01", None, "2000-01-03"], utc=True)
+    frame["at"] = pd.to_timedelta([1, 2, 3], unit="h")
+    frame["box"] = [{"a": 1}, {"a": 2}, {"a": 1}]
+    frame.to_parquet(tmp_path / "films.parquet")
+    table = FeatureTable.read(tmp_path / "films.parquet", 1, Index([0, 1, 2]))
+    assert table.ids.tolist() == [0, 1, 2000]
+    np.testing.assert_array_equal(table.columns["seen"], [DAY, np.nan, DAY + 2])
 
 
 def test_which_column_has_the_ids(tmp_path: Path) -> None:

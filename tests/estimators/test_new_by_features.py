@@ -158,6 +158,10 @@ def test_lists_of_those_who_have_chosen_nothing() -> None:
     new = model.recommend(M - 1, 3)
     assert [x.item for x in new] == [x.item for x in model.recommend(M - 1, 3, by="value")]
     assert set(new.to_dict()["rule"]) == {""}
+    mixed = model.recommend([0, M - 1, 1], 3)
+    assert [x.user for x in mixed[::3]] == [0, M - 1, 1]
+    assert [x.item for x in mixed[3:6]] == [x.item for x in new]
+    assert [x.score for x in mixed[:3]] == [x.score for x in model.recommend(0, 3, by="choice")]
     assert type(model.explain(M - 1, 3)).__name__ == type(guest.explain(3)).__name__ == "Explanation"
     assert type(model.explain(0, 3)).__name__ == "ListExplanation"
     with pytest.raises(accams.InputError, match="there is nothing to take in"):

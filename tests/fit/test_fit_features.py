@@ -128,8 +128,9 @@ def test_labels_follow_features() -> None:
 def test_blocks_that_fit_noise_are_refused() -> None:
     told, noise = RANDOM.normal(size=(2, 5000))
     errors = 1.2 * told - (told + noise) + RANDOM.normal(size=5000)
-    weights = held_out_weights(np.array([told, noise]), errors, np.ones(5000))
+    weights, deviations = held_out_weights(np.array([told, noise]), errors, np.ones(5000))
     assert weights == pytest.approx([1.2, 0.0], abs=0.06)
+    assert deviations == pytest.approx([1.0 / 5000**0.5] * 2, rel=0.1)
     blocks = Blocks(np.ones((9, 2)), np.ones((9, 3)))
     few, (mask, _) = blocks.only(weights)
     assert few.present == ["implicit"]

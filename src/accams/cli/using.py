@@ -63,12 +63,13 @@ def recommend_items(
     if as_json:
         write_json(lines, drop=(*(() if std else ("std",)), *(() if predicted else ("prediction",))))
         return
+    by_choice = ranked_by(model, by, quantile) == "choice"
     shown = {"title": bool(names), "score": True, "predicted": predicted, "std": std}
     table = Table("user", "rank", "item", *(name for name, is_shown in shown.items() if is_shown))
     for line in lines:
         cells = {
             "title": safe(line["title"] or ""),
-            "score": f"{line['score']:.3f}" if ranked_by(model, by, quantile) == "choice" else f"{line['score']:.2f}",
+            "score": f"{line['score']:.{3 if by_choice and line['score'] != line['prediction'] else 2}f}",
             "predicted": f"{line['prediction']:.2f}" if predicted else "",
             "std": f"{line['std']:.2f}" if std else "",
         }

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ Column = NDArray[np.float64] | list[list[str]]  # NaN, or an empty list, is miss
 LARGEST = 1e30
 SEPARATOR = "|"  # between several values of one cell, as in Action|Comedy
 EPOCH = date(1970, 1, 1).toordinal()
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ].*)?")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ][\d:.,+Z -]*)?")
 FLAGS = {"true": 1.0, "false": 0.0}
 
 
@@ -38,7 +39,10 @@ def column_of(cells: Sequence[Any], name: str, what: str, is_category: bool = Fa
                  for x, t in zip(cells, texts, strict=True)]  # fmt: skip
         return _numbers(dates, name, what), True
     if not is_category and all(text is None for text in texts):
-        return _numbers(cells, name, what), any(_day(cell) is not None for cell in cells)
+        days = [_day(cell) is not None for cell in cells if not is_missing(cell)]
+        if any(days) and not all(days):
+            raise InputError(f"column {name!r} of {what} holds both dates and numbers")
+        return _numbers(cells, name, what), any(days)
     both = zip(texts, cells, strict=True)
     return [text if text is not None else [] if is_missing(cell) else [_as_text(cell)] for text, cell in both], False
 
@@ -65,15 +69,20 @@ def texts_of(cell: Any, name: str, what: str) -> list[str] | None:
     """Return the values of a cell of text, or None for a number or a cell that is missing."""
     if isinstance(cell, (list, tuple, set, frozenset)) or (isinstance(cell, np.ndarray) and cell.ndim):
         parts = [each for each in cell if not is_missing(each)]
-        if any(isinstance(each, (float, np.floating, list, np.ndarray)) for each in parts):
+        if any(isinstance(each, (float, np.floating, Decimal, list, np.ndarray)) for each in parts):
             raise InputError(f"column {name!r} of {what} holds lists of numbers: give each number a column of its own")
-        parts = sorted(map(str, parts)) if isinstance(cell, (set, frozenset)) else list(map(str, parts))
+        parts = [_decoded(each) for each in parts]
+        parts = sorted(parts) if isinstance(cell, (set, frozenset)) else parts
     elif isinstance(cell, (str, bytes)):
-        parts = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell).split(SEPARATOR)
+        parts = _decoded(cell).split(SEPARATOR)
     else:
         return None
     whole = [part.encode("utf-8", "replace").decode().strip() for part in parts]  # without lone surrogates
     return [part for part in whole if part]
+
+
+def _decoded(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def text_of_number(x: float) -> str:
@@ -89,7 +98,9 @@ def text_of_date(days: float) -> str:
 def is_missing(cell: Any) -> bool:
     if isinstance(cell, (np.datetime64, np.timedelta64)):
         return bool(np.isnat(cell))
-    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell)
+    if isinstance(cell, (float, np.floating)):
+        return bool(cell != cell)
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType")
 
 
 def _numbers(cells: Sequence[Any], name: str, what: str) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from accams.data.columns import COL_NAMES, ROW_NAMES, as_table, plain_name
 from accams.data.ids import Index, as_id_array, example
 from accams.data.inputs import is_frame
 from accams.data.observations import Observations
-from accams.data.tables import read_table
+from accams.data.tables import read_table, text_of
 from accams.errors import InputError
 
 PIECE = 1 << 14  # lines
@@ -84,7 +84,7 @@ class FeatureTable:
 
         table = read_table(path, index, f"{NOUNS[axis]} features", by_name, True, (name, *IDS[axis]))
         _check_names(table.header, table.name)
-        texts = ["" if x is None else str(x).strip() for x in table.columns[table.ids]]
+        texts = [text_of(x).strip() for x in table.columns[table.ids]]
         if not all(texts):
             raise InputError(
                 f"{table.name} has a line without an id in column {table.header[table.ids]!r} "

@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.archives import DataFile, literal, open_file
+from accams.data.cells import text_of_number
 from accams.data.columns import Columns
 from accams.data.ids import Index, example
 from accams.data.sniff import TableFormat, as_utf8, is_utf8, records, sniff, uneven_error
 from accams.errors import InputError
 
 NAMES = ("title", "name", "label")
+PLAIN = {  # types of Parquet columns that are taken as they are
+    "BOOLEAN", "VARCHAR", "DATE", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
+    "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL",
+}  # fmt: skip
 
 
 class SmallTable(NamedTuple):
@@ -49,13 +54,18 @@ def read_table(
         if not lines:
             raise InputError(f"{file.name} has no lines below its header")
         columns = [list(column) for column in zip(*lines, strict=True)]
-        positions = [_find(index, ["" if x is None else str(x) for x in column]) for column in columns]
+        positions = [_find(index, list(map(text_of, column))) for column in columns]
         known = [len(np.unique(found[found >= 0])) for found in positions]
         ids = by_name(header, known)
         if ids is None and not max(known):
             raise InputError(f"{file.name} does not match the model: no column has ids such as {example(index.ids)}")
         ids = int(np.argmax(known)) if ids is None else ids
         return SmallTable(file.name, header, columns, ids, positions[ids], typed)
+
+
+def text_of(cell: Any) -> str:
+    """Return the text of a cell as an id: 7.0 is 7, as integers become in tables with missing cells."""
+    return text_of_number(cell) if isinstance(cell, float) else "" if cell is None else str(cell)
 
 
 def _find(index: Index, cells: list[str]) -> NDArray[np.int64]:
@@ -96,10 +106,18 @@ def _parquet(file: DataFile, most: int | None = None) -> tuple[list[str], list[t
 
     with duckdb.connect() as con:
         try:
+            described = con.execute("DESCRIBE SELECT * FROM read_parquet(?)", [literal(file.path)]).fetchall()
+            cells = ", ".join(_cell(str(name), str(kind)) for name, kind, *_ in described)
             limit = "" if most is None else f" LIMIT {most}"
-            result = con.execute(f"SELECT * FROM read_parquet(?){limit}", [literal(file.path)])
+            lines = con.execute(f"SELECT {cells} FROM read_parquet(?){limit}", [literal(file.path)]).fetchall()
         except duckdb.Error as error:
             raise InputError(f"{file.name} cannot be read: {str(error).splitlines()[0]}") from None
-        return [column[0] for column in result.description or []], [
-            (number, list(line)) for number, line in enumerate(result.fetchall(), 1)
-        ]
+        return [str(name) for name, *_ in described], list(enumerate(map(list, lines), 1))
+
+
+def _cell(name: str, kind: str) -> str:
+    """Return how to select a column: as it is, or as text where its values are not numbers, dates, text or lists."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    if kind.startswith("TIMESTAMP"):
+        return f"{quoted}::TIMESTAMP"
+    return quoted if kind.removesuffix("[]").split("(")[0] in PLAIN else f"{quoted}::VARCHAR"

@@ -108,7 +108,8 @@ class StencilEstimator(Settings):
     ) -> None:
         """Set `model_` and the fitted attributes that describe the input and the fit."""
         names = pair_names(X, y)
-        columns = getattr(X, "shape", observations.shape)[-1]  # features may have added some to the observations
+        shape = np.shape(X) if isinstance(X, (list, tuple)) and y is None else getattr(X, "shape", observations.shape)
+        columns = shape[-1]  # features may have added some to those of the observations
         self.n_features_in_ = columns if y is None and names is None else 2
         if names is not None:
             self.feature_names_in_ = names

@@ -173,7 +173,7 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
             X, y, observations, _reported(fitted), stencils=fitted.stencils, posterior=fitted.posterior,
             fit_history=fitted.history, sigma=_fold_noise(fitted) or None, scale=fitted.scale, knowledge=known,
         )  # fmt: skip
-        self.model_ = informed(self.model_, observations, seed)
+        self.model_ = informed(self.model_, observations, seed, fitted.calibration is None)
         self._keep_predicted(cells, observations, fitted)
         self._warn(fitted)
         return self

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Masks = tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]
 NAMES = "implicit", "columns", "rows"
+SURE = 2.0  # standard errors of the weight of a table's block, which it must exceed: with few held-out observations
+# it is often large by chance. That what was observed tells something, singular values have said already.
 LEAST = 0.5  # weight of a block on held-out observations: below, its slopes are mostly noise
 
 
@@ -82,11 +84,13 @@ class Blocks:
         return replace(self, **left_out), (masks[0], masks[1])
 
 
-def held_out_weights(terms: Floats, errors: Floats, weights: Floats) -> list[float]:
-    """Return the weights of blocks that explain held-out observations best, by least squares.
+def held_out_weights(terms: Floats, errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the weights of blocks that explain held-out observations best, by least squares, and standard errors.
 
     `terms` (block, cell) is what each block adds, `errors` what the whole model leaves.
     """
     root = np.sqrt(weights)
-    found: list[float] = np.linalg.lstsq((root * terms).T, root * (errors + terms.sum(axis=0)), rcond=None)[0].tolist()
-    return found
+    A, y = (root * terms).T, root * (errors + terms.sum(axis=0))
+    found, inverse = np.linalg.lstsq(A, y, rcond=None)[0], np.linalg.pinv(A.T @ A, hermitian=True)
+    variance = float(np.mean(np.square(y - A @ found)))
+    return found, np.sqrt(variance * np.maximum(np.diag(inverse), 0.0))

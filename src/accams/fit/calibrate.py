@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from accams.data.observations import Observations
 from accams.data.splits import some_positions
 from accams.fit.additive import Additive
-from accams.fit.blocks import held_out_weights
+from accams.fit.blocks import SURE, held_out_weights
 from accams.fit.chains import Chains
 from accams.fit.hyper import LEVELS
 from accams.fit.keys import Purpose, generator
@@ -131,9 +131,9 @@ class CalibrationSet:
 
     def __init__(
         self, observations: Observations, additive: Additive | None = None, bounds: tuple[float, float] = ALONE,
-        scale: Scale | None = None, n_blocks: int = 0,
+        scale: Scale | None = None, blocks: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.n_blocks = n_blocks  # of slopes on features
+        self.blocks = blocks  # names of those of slopes on features
         self.scale = scale  # of the sampler
         self.rows, self.cols, self.values = observations.coo()
         self.additive, self.bounds = additive, bounds if additive is not None else ALONE
@@ -151,7 +151,7 @@ class CalibrationSet:
         self.sums: Floats = np.zeros(0)  # (chain, cell), over the sweeps: of what is expected,
         self.models: Floats = np.zeros(0)  # of the model, which for ordinal chains is another thing,
         self.squares: Floats = np.zeros(0)  # and of its square
-        self.terms: Floats = np.zeros((self.n_blocks, len(self.values)))  # of what each block of slopes adds
+        self.terms: Floats = np.zeros((len(self.blocks), len(self.values)))  # of what each block of slopes adds
 
     def add(self, chains: Chains, levels: int) -> None:
         """Add the current predictions of all chains (chain c has level c modulo `levels`)."""
@@ -160,7 +160,7 @@ class CalibrationSet:
         self.sums = expected if not self.count else self.sums + expected
         self.models = f if not self.count else self.models + f
         self.squares = f * f if not self.count else self.squares + f * f
-        if self.n_blocks:
+        if self.blocks:
             self.terms = self.terms + chains.slope_terms(self.rows, self.cols)
         self.count += 1
         self.ordinal = np.array([chain.ordinal for chain in chains.chains])
@@ -215,12 +215,14 @@ class CalibrationSet:
         )  # fmt: skip
 
     def block_weights(self) -> list[float]:
-        """Return the weight of each block of slopes on features."""
-        if not self.n_blocks:
+        """Return the weight of each block of slopes on features: 0 of a table's that may well be there by chance."""
+        if not self.blocks:
             return []
         used = self.ordinal if self.ordinal.all() else ~self.ordinal
         means = self.models[used, : len(self.values)].mean(axis=0) / self.count
-        return held_out_weights(self.terms / self.count, self.values - means, self.weights)
+        found, errors = held_out_weights(self.terms / self.count, self.values - means, self.weights)
+        sure = (found > SURE * errors) | (np.array(self.blocks) == "implicit")
+        return [float(x) for x in np.where(sure, found, 0.0)]
 
     def _together(self) -> tuple[Floats, Floats, tuple[float, float]]:
         """Return mean and variance of all draws at each cell, and the shift and factor of ordinal chains.
@@ -256,7 +258,7 @@ def calibrate(
     """
     scale = chains.chains[0].hyper.scale
     part, levels, errors = (
-        CalibrationSet(held_out, additive, weights, scale, len(chains.blocks.present)),
+        CalibrationSet(held_out, additive, weights, scale, chains.blocks.present),
         Tried(),
         Tried(),
     )

@@ -44,7 +44,7 @@ def speaking_traits(model: Parts, row: int, col: int, own: Floats | None = None)
         members = (codes.rows, codes.cols)[side][lines, stencil] == label
         added = np.where(traits > 0.0, regression.solution[1:] @ members * traits, 0.0)
         best = np.argsort(-added, kind="stable")[:NAMED].tolist()
-        return tuple(known.encoder.said(traits, t) for t in best if added[t] > LEAST)
+        return tuple(dict.fromkeys(known.encoder.said(traits, t) for t in best if added[t] > LEAST))
 
     return told
 

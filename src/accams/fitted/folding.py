@@ -133,8 +133,14 @@ class FoldedRow:
         model = self.model
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
+        if lower and model.posterior is not None:  # whose variance is another for every item
+            mean, variance = self.moments(catalogue.columns)
+            scores = mean - lower * np.sqrt(variance)
+            scores[left_out[1]] = -np.inf
+            order = np.argsort(-scores, kind="stable")[:n]
+            return np.asarray(catalogue.columns[order[scores[order] > -np.inf]][None])
         profile, lines = self.folded.in_units(model.sums), self.folded.lines
-        if lower and (len(self.folded.doubts) or model.spread_by_item(catalogue.columns)):  # rank all of them, then cut
+        if lower and model.spread_by_item(catalogue.columns):  # rank all of them, then cut
             best = catalogue.best_of(*profile, len(catalogue.columns), left_out, np.zeros(1), 0.0, lines)
             mean, variance = self.moments(best[best >= 0])
             order = np.argsort(-(mean - lower * np.sqrt(variance)), kind="stable")[:n]
@@ -163,7 +169,8 @@ class FoldedRow:
 
     def _order(self, by: str) -> str:
         """Return "value" in place of "auto" where nothing was chosen, and only features tell."""
-        return "value" if by == "auto" and not len(self.positions) and self.model.predicts else by
+        told = self.features is not None and not len(self.positions)
+        return "value" if by == "auto" and told and self.model.predicts else by
 
     def __repr__(self) -> str:
         return f"FoldedRow({len(self.values)} values, {self.model.shape[1]:,} items)"
@@ -218,8 +225,8 @@ def traits_of(model: Parts, features: Any) -> Floats:
     known = model.knowledge[0]
     if known is None:
         raise InputError(UNTOLD.format("these", "user_features (item_features for items)"))
-    table = FeatureTable.of_one(features, 0)
-    return np.where(known.encoder.shares(table)[1].any(), known.encoder.traits(table), np.nan)
+    shares, told = known.encoder.shares(FeatureTable.of_one(features, 0))
+    return np.where(told.any(), known.encoder.standardised(shares, told), np.nan)
 
 
 def model_items(model: Parts, items: NDArray[Any]) -> Positions:

@@ -29,12 +29,15 @@ LINES, PARTNERS = 4_000, 256  # at cells of so many rows with so many columns, o
 LABELLED = 200  # rows whose labels are drawn by their features, to see how far draws are apart then
 
 
-def informed(model: P, observations: Observations, random_state: Any = 0) -> P:
-    """Return a model of these observations whose users and items without any are placed by their features."""
+def informed(model: P, observations: Observations, random_state: Any, sampled: bool) -> P:
+    """Return a model of these observations whose users and items without any are placed by their features.
+
+    A `sampled` noise is that of an observation of weight one, another one that of mean weight.
+    """
     with SINGLE_BLAS:
         for axis in (1, 0):
             if model.knowledge[axis] is not None:
-                model = calibrated(model, axis, observations)
+                model = calibrated(model, axis, observations, sampled)
                 known = model.knowledge[axis]
                 assert known is not None
                 lines = np.intersect1d(model.unseen[axis], np.flatnonzero(known.given))
@@ -68,7 +71,7 @@ def with_features(model: P, axis: int, frame: Any, random_state: Any = 0) -> P:
         return _grown(_placed(model, axis, index, np.sort(again), random_state), axis)
 
 
-def calibrated(model: P, axis: int, observations: Observations) -> P:
+def calibrated(model: P, axis: int, observations: Observations, sampled: bool = False) -> P:
     """Return a model with the penalty of the regression on features, and the spread of what it does not tell.
 
     Both come from known rows as if they were new: each is predicted by the features of all others, and compared with
@@ -88,6 +91,8 @@ def calibrated(model: P, axis: int, observations: Observations) -> P:
     i, j, values, weights = _rated(observations, axis, rows[some], partners)
     if not len(values):
         return model
+    if not sampled:
+        weights = weights * (observations.nnz / observations.total_weight())
     parts = list[Regression]()
     for power in POWERS:
         counted = regression_of(replace(turned, knowledge=(replace(known, power=power), None)))[0].weights[some]
@@ -184,8 +189,6 @@ def _rated(observations: Observations, axis: int, rows: Positions, partners: Pos
     weights = np.ones(len(values))
     if observations.stored_weights is not None:
         weights = observations.stored_weights[inside] * observations.weight_step
-        weights *= observations.nnz / observations.total_weight()  # noise is that of an observation of mean weight
-        i, j, values, weights = (x[weights > 0.0] for x in (i, j, values, weights))
     observations.release_pages()
     return (i, j, values, weights) if axis == 0 else (j, i, values, weights)
 

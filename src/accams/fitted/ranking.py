@@ -44,14 +44,13 @@ def names_of(model: Parts, user: Any) -> NDArray[Any]:
     return ids_of_frame(user, model.id_names[0]) if is_frame(user) else as_ids(user)
 
 
-def order_of(model: Parts, by: str, user: Any) -> str:
-    """Return "value" in place of "auto" where users have chosen nothing, and features tell what they may like."""
+def silent(model: Parts, rows: Positions) -> NDArray[np.bool_]:
+    """Return which users have chosen nothing while features tell what they may like: lists rank these by value."""
     known, seen = model.knowledge[0], model.interactions
-    if by != "auto" or known is None or seen is None or model.item_map is None or not model.predicts:
-        return by
-    rows = positions(model.row_index, names_of(model, user))
-    silent = (rows >= 0).all() and known.given[rows].all() and not np.diff(seen.starts)[rows].any()
-    return "value" if silent and len(rows) else by
+    if known is None or seen is None or model.item_map is None or not model.predicts:
+        return np.zeros(len(rows), np.bool_)
+    chosen_nothing = np.asarray(seen.starts[rows + 1] == seen.starts[rows])
+    return np.asarray((rows >= 0) & chosen_nothing & known.given_of(rows))
 
 
 def recommend(

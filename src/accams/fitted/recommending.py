@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from accams.data.inputs import positions
 from accams.errors import InputError, warn_deprecated
 from accams.fitted import explaining, folding, listing, ranking
 from accams.fitted.folding import FoldedRow
@@ -16,9 +17,9 @@ from accams.settings.kinds import Words
 from accams.use.because import ListExplanation
 from accams.use.explain import Explanation
 from accams.use.hierarchy import Node
-from accams.use.ids import check_number
+from accams.use.ids import as_ids, check_number
 from accams.use.list_evaluation import ListEvaluation
-from accams.use.records import ClusterTrait, Recommendation, Records, SimilarItem, SimilarUser
+from accams.use.records import ClusterTrait, Recommendation, Records, SimilarItem, SimilarUser, merged
 
 
 class RecommendingParts(PredictingParts):
@@ -76,8 +77,15 @@ class RecommendingParts(PredictingParts):
             raise InputError("name the users, or give a history: recommend(history={item: value})")
         Words("error", "average").check("unknown", unknown)
         check_number(n, len(self.col_index), "items")
-        if history is None and quantile is None:
-            by = ranking.order_of(self, by, user)
+        if history is None and by == "auto" and quantile is None and self.item_map is not None:
+            names = ranking.names_of(self, user)
+            quiet = ranking.silent(self, positions(self.row_index, names))
+            if quiet.any():
+                how = {"exclude_seen": exclude_seen, "seen": seen, "candidates": candidates, "unknown": unknown,
+                       "return_std": return_std}  # fmt: skip
+                both = [self.recommend(x, n, by=order, **how) for x, order in (
+                    (names[~quiet], "choice"), (names[quiet], "value")) if len(x)]  # fmt: skip
+                return merged(both, names)
         if ranking.ranked_by(self, by, quantile) == "choice":
             asked = self._asked(user, history, unknown)
             return listing.lists(self, asked, n, exclude_seen, seen, candidates, return_std)
@@ -206,8 +214,8 @@ class RecommendingParts(PredictingParts):
             user, history = None, user
         if isinstance(user, FoldedRow):
             return user.explain(item, by)
-        if history is None:
-            by = ranking.order_of(self, by, user)
+        if history is None and by == "auto" and ranking.silent(self, positions(self.row_index, as_ids([user]))).all():
+            by = "value"
         if ranking.ranked_by(self, by) == "choice":
             return listing.reasons(self, self._asked(user, history, "error"), item)
         if history is not None:

@@ -5,6 +5,7 @@ values of a cell; a number has at most two neighbouring traits of its column, th
 shares that sum to 1. A cell that is missing has none, and counts as the average.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from accams.data.cells import text_of_date, text_of_number
 from accams.data.features import FeatureTable
+from accams.data.sniff import is_number
 from accams.errors import InputError, warn
 from accams.threads import SINGLE_BLAS
 
@@ -31,6 +33,7 @@ MOST_DIMENSIONS = 24  # of features that slopes are on: the leading principal co
 LEAST_VARIANCE = 0.01  # of a component, relative to the average trait
 SMALLEST_DEVIATION = 0.05  # of a trait: that of rare values is not blown up further
 STEPS_SHOWN = 50  # between two typical values, to which a number is rounded for people
+DIGITS = re.compile(r"\d")
 ALIKE = 0.8  # of a name, from which on it is taken as an error of typing
 REACH = 4.0  # standard deviations to which features are clipped
 
@@ -71,26 +74,31 @@ class Trait:
         digits = -int(np.floor(np.log10((knots[at] - knots[at - 1]) / STEPS_SHOWN)))
         return f"{self.name} {text_of_date(x) if self.is_date else f'{round(x, digits):.12g}'}"
 
-    def encoded(self, cells: Any, size: int) -> tuple[Floats, NDArray[np.bool_]]:
+    @property
+    def width(self) -> int:
+        """Number of traits."""
+        return len(self.knots or self.values)
+
+    def encoded(self, cells: Any, size: int, are_dates: bool = False) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the traits of `size` cells, and whether each cell is known."""
-        if self.knots and cells is not None and not isinstance(cells, np.ndarray):
+        now = "dates" if are_dates else "numbers" if isinstance(cells, np.ndarray) else "text"
+        if self.knots and now == "text" and cells is not None and not self.is_date:
             cells = _read_as_numbers(cells)
-        elif self.values and isinstance(cells, np.ndarray):
+        elif self.values and now == "numbers":
             cells = self._read_as_text(cells)
         numeric = isinstance(cells, np.ndarray)
         if cells is None or (numeric and np.isnan(cells).all()) or not (numeric or any(cells)):
-            return np.zeros((size, len(self.labels))), np.zeros(size, np.bool_)
-        if numeric != bool(self.knots):
-            kinds = ("numbers", "text") if self.knots else ("text", "numbers")
-            raise InputError(
-                f"feature {self.name!r} held {kinds[0]} when the model was fitted, and now holds {kinds[1]}"
-            )
+            return np.zeros((size, self.width)), np.zeros(size, np.bool_)
+        if numeric != bool(self.knots) or are_dates != self.is_date:
+            was = "dates" if self.is_date else "numbers" if self.knots else "text"
+            raise InputError(f"feature {self.name!r} held {was} when the model was fitted, and now holds {now}")
         return _of_numbers(np.array(self.knots), cells) if numeric else self._of_texts(cells)
 
     def _read_as_text(self, cells: Floats) -> Any:
-        """Return numbers as the text they would have been, if any of them is a value of the column."""
-        texts: list[list[str]] = [[] if np.isnan(x) else [text_of_number(x)] for x in cells.tolist()]
-        return texts if any(text and text[0] in self.values for text in texts) else cells
+        """Return numbers as the text that they would have been, if some values of the column look like numbers."""
+        if not any(map(is_number, self.values)):
+            return cells
+        return [[] if np.isnan(x) else [text_of_number(x)] for x in cells.tolist()]
 
     def _of_texts(self, cells: Sequence[list[str]]) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the traits of cells; those that have no value that counts are as missing ones."""
@@ -157,7 +165,7 @@ class Encoder:
             raise InputError(f"all features are {rule}: there is nothing to learn from {_named(left_out)}")
         if left_out:
             warn(f"features {rule} are left out: {_named(left_out)}")
-        nothing = np.zeros(sum(len(trait.labels) for trait in columns))
+        nothing = np.zeros(sum(trait.width for trait in columns))
         draft = cls(tuple(columns), nothing, nothing, np.zeros((0, 0)))
         parts = ((F, known, np.square(F) * known) for F, known in (draft.shares(x) for _, x in table.pieces()))
         total, number, squares = (sum(each) for each in zip(*([x.sum(axis=0) for x in p] for p in parts), strict=True))
@@ -182,9 +190,9 @@ class Encoder:
 
     def said(self, traits: Floats, t: int) -> str:
         """Return what trait t says of a line with these standardised traits, for people."""
-        ends = np.cumsum([len(column.labels) for column in self.columns])
+        ends = np.cumsum([column.width for column in self.columns])
         c = int(np.searchsorted(ends, t, side="right"))
-        some = slice(ends[c] - len(self.columns[c].labels), ends[c])
+        some = slice(ends[c] - self.columns[c].width, ends[c])
         return self.columns[c].said(traits[some] * self.deviation[some] + self.mean[some], t - int(some.start))
 
     def check_names(self, names: Iterable[str]) -> None:
@@ -193,13 +201,16 @@ class Encoder:
         missing = [name for name in known if name not in given]
         for name in sorted(given.difference(known)):
             near = get_close_matches(name, missing, n=1, cutoff=ALIKE)
-            if near:
+            if near and DIGITS.sub("", near[0]) != DIGITS.sub("", name):  # tag_1 and tag_10 are both meant
                 raise InputError(f"no feature is called {name!r}: do you mean {near[0]!r}?")
 
     def traits(self, table: FeatureTable) -> Floats:
         """Return the standardised traits of every line; 0 where its cell is missing. Unknown columns are ignored."""
-        F, known = self.shares(table)
-        return (F - self.mean) / self.deviation * known
+        return self.standardised(*self.shares(table))
+
+    def standardised(self, shares: Floats, known: NDArray[np.bool_]) -> Floats:
+        """Return traits of mean 0 and variance 1; 0 where nothing is known."""
+        return np.asarray((shares - self.mean) / self.deviation * known)
 
     def shares(self, table: FeatureTable) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the traits of every line, from 0 to 1, and whether they are known."""
@@ -208,7 +219,8 @@ class Encoder:
             raise InputError(
                 f"none of the features that the model knows is given: {_named([trait.name for trait in self.columns])}"
             )
-        return _joined([trait.encoded(table.columns.get(trait.name), len(table.ids)) for trait in self.columns])
+        size, dates = len(table.ids), table.dates
+        return _joined([x.encoded(table.columns.get(x.name), size, x.name in dates) for x in self.columns])
 
     def features(self, table: FeatureTable) -> Floats:
         """Return what slopes are on: principal components of the traits, the first of variance 1."""

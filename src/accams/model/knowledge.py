@@ -56,7 +56,7 @@ class Knowledge:
         codes = np.full((size, len(self.encoder.mean)), MISSING, np.uint8)
         codes[: min(size, len(self.codes))] = self.codes[:size]
         told = np.repeat(
-            [x.name in table.columns for x in self.encoder.columns], [len(x.labels) for x in self.encoder.columns]
+            [x.name in table.columns for x in self.encoder.columns], [x.width for x in self.encoder.columns]
         )
         for part, some in table.pieces():
             shares, known = self.encoder.shares(some)
@@ -82,7 +82,11 @@ class Knowledge:
     @property
     def given(self) -> NDArray[np.bool_]:
         """Whether anything is known of each line."""
-        return np.asarray((self.codes != MISSING).any(axis=1))
+        return self.given_of(slice(None))
+
+    def given_of(self, lines: Positions | slice) -> NDArray[np.bool_]:
+        """Return whether anything is known of some lines."""
+        return np.asarray((self.codes[lines] != MISSING).any(axis=1))
 
     def traits(self, lines: Positions) -> Floats:
         """Return the standardised traits of these lines."""
@@ -123,7 +127,7 @@ def unpack(fields: dict[str, Any], tensors: Tensors, size: int) -> Knowledge:
         if bool(knots) == bool(values) or (len(knots) == 1) or (np.diff(knots) <= 0).any():
             raise ValueError("its features cannot be")
         columns.append(Trait(column["name"], tuple(map(float, knots)), tuple(values), bool(column.get("dates"))))
-    p = sum(len(column.labels) for column in columns)
+    p = sum(column.width for column in columns)
     mean, deviation, components = (tensors[name] for name in ("mean", "deviation", "components"))
     right = mean.dtype == deviation.dtype == components.dtype == np.float64 and tensors["codes"].dtype == np.uint8
     shapes = mean.shape == deviation.shape == (p,) and components.ndim == 2 and len(components) == p

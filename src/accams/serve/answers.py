@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.explore.answers import Explorer, plain
 from accams.fitted.folding import FoldedRow, clip_answer, fold_in_at
 from accams.fitted.model import Model
-from accams.fitted.ranking import best_positions, catalogue_of, ranked_by
+from accams.fitted.ranking import best_positions, catalogue_of, ranked_by, silent
 from accams.model.posterior import with_spread
 from accams.serve.explaining import Explaining, Somebody
 from accams.serve.problems import Problem
@@ -149,6 +149,9 @@ class Answers:
         if ask.user is None and ask.rated is None:
             if ask.by == "choice":
                 raise Problem(422, "lists by choice need what somebody has rated or chosen: give rated")
+            return ranked_by(self.model, "value", quantile)
+        if ask.user is not None and ask.by == "auto" and silent(
+            self.model, self._positions(0, [ask.user], "average")).all():  # fmt: skip
             return ranked_by(self.model, "value", quantile)
         return ranked_by(self.model, ask.by, quantile)
 

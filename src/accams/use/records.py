@@ -199,6 +199,20 @@ def _library(name: str) -> Any:
         raise InputError(f"{name} is not installed: pip install {name}") from None
 
 
+def merged(parts: Sequence[Records[Recommendation]], users: NDArray[Any]) -> Records[Recommendation]:
+    """Return the lists of several answers, some by choice and some by value, as one in the order of the users."""
+    if len(parts) == 1:
+        return parts[0]
+    answers = [part.to_dict() for part in parts]
+    for each in answers:
+        each.setdefault("prediction", each["score"])
+    place = {user: p for p, user in reversed(list(enumerate(users.tolist())))}
+    order = np.argsort([place[user] for each in answers for user in each["user"].tolist()], kind="stable")
+    names = [name for name in answers[0] if all(name in each for each in answers)]
+    columns = {name: np.concatenate([each[name] for each in answers])[order] for name in names}
+    return Records(Recommendation, columns)
+
+
 def recommendations(
     users: NDArray[Any], items: NDArray[Any], ranks: NDArray[np.int64], scores: NDArray[np.float64],
     std: NDArray[np.float64] | None, rules: NDArray[Any], predictions: NDArray[np.float64] | None = None,
