@@ -47,6 +47,17 @@ def test_what_was_rated_says_how(fitted: BayesianACCAMS) -> None:
     assert error(fitted) < 0.8 * error(make(None).fit(PAIRS, VALUES))
 
 
+def test_whoever_is_unknown_has_average_slopes(fitted: BayesianACCAMS) -> None:
+    """As in stencils; slopes share what items of these features have in common for all users."""
+    linear = fitted.posterior_.linear
+    np.testing.assert_allclose(linear.rows[-1], linear.rows[:-1].mean(axis=0), atol=1e-6)
+    guest = fitted.fold_in({0: 3.0}).predict(np.arange(N))
+    known = fitted.predict(np.argwhere(np.ones((M, N)))).reshape(M, N)
+    unknown = fitted.predict([(-7, j) for j in range(N)])
+    assert np.abs(unknown - known.mean(axis=0)).mean() < 0.1
+    assert np.abs(guest - unknown).mean() < 0.3
+
+
 def test_kept_draws_predict_as_the_run_did() -> None:
     model = make(schedule__max_draws=10_000, schedule__n_burn_in=0).fit(PAIRS, VALUES, predict_at=ELSEWHERE[::10])
     np.testing.assert_allclose(model.predict(ELSEWHERE[::10]), model.predicted_at_, atol=1e-4)

@@ -85,8 +85,12 @@ class SlopeMeans:
                 total = block.joined(total)
             mean, prior = total.sums / total.number, total.tau2 / total.number
             spread = (total.squares / total.number - np.square(mean).sum(axis=1)) / mean.shape[1]
-            mean[obs.empty(axis)], spread[obs.empty(axis)] = 0.0, prior.mean()
-            lines.append(np.append(mean, np.zeros((1, mean.shape[1])), axis=0).astype(np.float32))
+            # as in stencils, whoever has no observations is the average of those who have: slopes share what columns of
+            # these features have in common for all rows
+            seen = np.setdiff1d(np.arange(size), obs.empty(axis))
+            average = mean[seen].mean(axis=0, dtype=np.float64)
+            mean[obs.empty(axis)], spread[obs.empty(axis)] = average, prior.mean()
+            lines.append(np.append(mean, [average], axis=0).astype(np.float32))
             spreads.append(np.append(np.maximum(spread, 0.0), prior.mean()).astype(np.float32))
             priors.append(prior)
         X, Z = (_standardised(features[1 - axis], obs.shape[1 - axis]) for axis in (0, 1))

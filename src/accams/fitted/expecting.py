@@ -26,7 +26,7 @@ def expected_of(model: Parts, traits: Floats) -> Expected:
     fixed = fixed_entries(model)
     if fixed.any():
         lines[:, fixed] = known.encoder.projected(np.nan_to_num(traits))
-    return Expected(priors, np.where(given[:, None], lines, 0.0), given[:, None] & fixed)
+    return Expected(priors, np.where(given[:, None], lines, model.linear.rows[-1]), given[:, None] & fixed)
 
 
 def speaking_traits(model: Parts, row: int, col: int, own: Floats | None = None) -> Traits:

@@ -23,7 +23,7 @@ class Linear:
 
     The first `n_slopes` columns of `rows` are slopes of the rows, on features of the columns in the same columns of
     `cols`; behind them `rows` has features, and `cols` the slopes of the columns on them. Both arrays have a last line
-    of zeros, for position -1 (as `Codes`).
+    for position -1 (as `Codes`): the average slopes, and features of 0.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Linear:
 
     def put(self, rows: Positions, size: int, lines: Floats, spread: Floats) -> Self:
         """Return the part for `size` rows, with these entries and variances for `rows`."""
-        old, new = len(self.rows) - 1, np.zeros((size + 1, self.rows.shape[1]), np.float32)
+        old, new = len(self.rows) - 1, np.repeat(self.rows[-1:], size + 1, axis=0)
         spreads = np.full(size + 1, self.spreads[0][-1])
         new[:old], spreads[:old] = self.rows[:-1], self.spreads[0][:-1]
         new[rows], spreads[rows] = lines, spread

@@ -96,7 +96,8 @@ def fold(
     if linear is None:
         return _folded(sums, noise, begins, cols, values, seed, blank, effect_variance, expected, doubting)
     few, shape = some_sums(sums, FEW_SUMS), (n, linear.rows.shape[1])
-    first = (np.zeros(shape), np.zeros(shape, np.bool_)) if expected is None else (expected.lines, expected.fixed)
+    average = np.broadcast_to(linear.rows[-1].astype(np.float64), shape), np.zeros(shape, np.bool_)
+    first = average if expected is None else (expected.lines, expected.fixed)
     lines, spreads, rows = first[0], np.full(n, linear.spreads[0][-1]), np.repeat(np.arange(n), np.diff(begins))
 
     def without(lines: Floats) -> Floats:
