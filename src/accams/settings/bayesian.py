@@ -95,7 +95,7 @@ class Priors(Settings):
         Either(Words(None, "auto"), Integer(1)),
         "What was rated, whatever the value: every user has coefficients on so many features of the items, the leading "
         "singular vectors of who rated what. 'auto': twice as many as chance does not explain (perhaps none), at most "
-        "32; None with observed zeros or without missing cells.",
+        "32; None with observed zeros or without missing cells. It says little of later ratings: None there.",
         default="auto",
     )
 
