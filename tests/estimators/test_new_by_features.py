@@ -12,6 +12,9 @@ import pytest
 
 import accams
 from accams import BayesianACCAMS, ItemACCAMS, Model
+from accams.explore import Explorer
+from accams.serve.answers import Answers
+from accams.serve.schemas import RecommendAsk
 
 M, N, NEW = 300, 60, 100
 SETTINGS: dict[str, Any] = {
@@ -166,6 +169,8 @@ def test_lists_of_those_who_have_chosen_nothing() -> None:
     assert type(model.explain(0, 3)).__name__ == "ListExplanation"
     with pytest.raises(accams.InputError, match="there is nothing to take in"):
         model.update()
+    served = Answers(model, Explorer(model, {}, "m", "0" * 12)).recommend(RecommendAsk(user=M - 1, n=3))
+    assert (served["by"], [x["item"] for x in served["items"]]) == ("value", [x.item for x in new])
 
 
 def test_explanations_of_new_items_name_users_as_users() -> None:
