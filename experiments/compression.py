@@ -1,9 +1,8 @@
 """Accuracy per byte: distilled stencil sums beside quantised SVDs of the same matrix, at the same size on disk.
 
 MovieLens 1M: one posterior mean for all (`BayesianACCAMS()` on the seed-0 90:10 split). Ours is `distill(max_bytes)`,
-the rival a truncated SVD of that mean with the same weights, its factors scalar-quantised at 4, 5, 6 or 8 bits (each
-column over its range, outliers cut or not) and entropy-coded as our labels are. The rival's best setting of a size is
-chosen by the test error itself, and its header is not counted.
+the rival a quantised SVD of that mean with the same weights (`rivals/svd.py`). The rival's best setting of a size is
+chosen by the test error itself.
 Faces: the same of the matrix itself, without weights, and beside it what else `rivals/compression.py` knows.
 
 Run: python experiments/compression.py movielens [--model FILE]      (FILE keeps the posterior between runs)
@@ -30,7 +29,8 @@ from accams.fit.target import of_matrix, of_mean
 from accams.model import file
 from accams.threads import Threads
 from common import machine, table, use_local_data
-from rivals.compression import Point, best, face_rivals, quantised_svds
+from rivals.compression import Point, best, bytes_at, face_rivals
+from rivals.svd import quantised_svds
 
 FILM_SIZES = (10, 16, 33, 60, 90, 150, 300)  # thousand bytes
 FACE_SIZES = (20, 50, 100, 200, 400, 700, 1000)
@@ -38,9 +38,10 @@ NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def movielens(model_file: Path | None) -> None:
-    from export import lines
+    from export import in_file_order, observations
 
-    pairs, y = lines("ml-1m")
+    rows, cols, y = in_file_order("ml-1m", observations("ml-1m"))[:3]
+    pairs = np.stack([rows, cols], axis=1)
     test = permutation_test_positions(len(y), 0.1, 0)
     train = np.setdiff1d(np.arange(len(y)), test)
     if model_file is not None and model_file.is_file():
@@ -55,10 +56,11 @@ def movielens(model_file: Path | None) -> None:
         return float(np.sqrt(np.mean((np.clip(prediction, 1, 5) - y[test]) ** 2)))
 
     print(f"posterior mean of {len(model.posterior_)} draws: {rmse(model.posterior_.predict(i, j)):.4f}\n", flush=True)
-    target = of_mean([d.codes for d in model.posterior_.draws], *model.activity_, 150, threads=Threads())
+    draws, linear = [d.codes for d in model.posterior_.draws], model.posterior_.linear
+    target = of_mean(draws, *model.activity_, 150, threads=Threads(), linear=linear)
     known = (i >= 0) & (j >= 0)
     found = []
-    for each in quantised_svds(target, 1000 * max(FILM_SIZES)):
+    for each in quantised_svds(target, 1000 * max(FILM_SIZES), [1000 * size for size in FILM_SIZES]):
         prediction = np.full(len(i), target.offset)
         prediction[known] += (each.left[i[known]] * each.right[j[known]]).sum(axis=1)
         found.append(Point(each.size, rmse(prediction), each.which))
@@ -89,7 +91,7 @@ def faces() -> None:
         small = distill(target, size, NONE)
         took = perf_counter() - began
         bytes_, error = len(file.to_bytes(small)), float(np.sqrt(np.mean((small.dense() - matrix) ** 2)))
-        equal = min((each.size for each in rivals["quantised SVD"] if each.error <= error), default=np.nan) / bytes_
+        equal = bytes_at(rivals["quantised SVD"], error) / bytes_
         others = [f"{best(points, size).error:.2f}" for points in rivals.values()]
         rows.append([size // 1000, f"{error:.2f}", f"{bytes_:,}", len(small), *others, f"{equal:.2f}", f"{took:.0f}"])
         print(*rows[-1], flush=True)

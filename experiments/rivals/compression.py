@@ -1,10 +1,10 @@
 """What else a dense matrix can be stored as in few bytes, each with its size and its error.
 
-- Quantised SVDs: the factors scalar-quantised, each column over its range, and entropy-coded as our labels are.
+- Quantised SVDs: one step for both factors, refitted as they are stored, entropy-coded by context (`svd.py`).
 - Semidiscrete decompositions (Kolda and O'Leary): offset + sum of d x y', with x and y of -1, 0 and 1, one term after
   another. Stronger than the original in one thing: all d are fitted anew after each term.
 - Residual quantisers (faiss): every column, or every piece of a row, is a sum of one entry from each of a few
-  codebooks. Codes are entropy-coded; codebooks count too, quantised as the factors of an SVD.
+  codebooks. Codes are entropy-coded; codebooks count too, each column quantised over its range.
 
 The first two, and residual quantisers of whole columns, do not see the order of rows and columns, as our stencils do
 not. Pieces of a row do: in an image, neighbouring pixels are alike.
@@ -23,9 +23,8 @@ import numpy as np
 
 from accams.fit.target import Target
 from accams.model.coding import decode_labels, encode_labels
+from rivals.svd import quantised_svds
 
-BITS = (4, 5, 6, 8)
-CUTS = (0.0, 0.001)  # share of each column's numbers beyond which they are cut off, at either end
 SCALES = 8  # bytes of a column's two scales
 STARTS = 4  # of each semidiscrete term, of which the best is taken
 ENOUGH = 1e-4  # relative gain below which a term is good enough
@@ -53,48 +52,33 @@ def best(points: Sequence[Point], size: int) -> Point:
     return min(fitting, key=lambda each: each.error, default=Point(0, float("nan"), ""))
 
 
-@dataclass(frozen=True)
-class QuantisedSVD:
-    """left @ right.T, both quantised."""
+def bytes_at(points: Sequence[Point], error: float) -> float:
+    """The bytes at which the most accurate of each size have this error, between two sizes on a line of logarithms."""
+    before: Point | None = None
+    for each in sorted(points, key=lambda each: (each.size, each.error)):
+        if each.error <= error:
+            if before is None:
+                return float(each.size)
+            share = np.log(before.error / error) / np.log(before.error / each.error)
+            return float(before.size * (each.size / before.size) ** share)
+        if before is None or each.error < before.error:
+            before = each
+    return float("nan")
 
-    size: int
-    rank: int
-    bits: int
-    left: np.ndarray
-    right: np.ndarray
 
-    @property
-    def which(self) -> str:
-        return f"rank {self.rank}, {self.bits} bits"
-
-
-def quantised(factor: np.ndarray, bits: int, cut: float) -> tuple[np.ndarray, int]:
-    """A factor with each column at so many levels over its range, and its bytes, entropy-coded."""
-    low, high = np.quantile(factor, [cut, 1.0 - cut], axis=0)
+def quantised(factor: np.ndarray, bits: int) -> tuple[np.ndarray, int]:
+    """A codebook with each column at so many levels over its range, and its bytes, entropy-coded."""
+    low, high = factor.min(axis=0), factor.max(axis=0)
     step = np.maximum(high - low, 1e-12) / (2**bits - 1)
-    levels = np.rint((np.clip(factor, low, high) - low) / step).astype(np.uint16)
+    levels = np.rint((factor - low) / step).astype(np.uint16)
     coded = encode_labels(list(levels.T), [2**bits] * factor.shape[1])
     return low + step * levels, sum(map(len, coded)) + SCALES * factor.shape[1]
 
 
-def quantised_svds(target: Target, largest: int) -> Iterator[QuantisedSVD]:
-    """Those of all ranks and bits up to a size."""
-    root = np.sqrt(np.maximum(target.singular_values, 1e-12))
-    left, right = target.left / root, target.right * root
-    for bits in BITS:
-        for cut in CUTS:
-            rank, size = 1, 0
-            while size < largest and rank <= left.shape[1]:
-                parts = [quantised(each[:, :rank], bits, cut) for each in (left, right)]
-                size = parts[0][1] + parts[1][1]
-                yield QuantisedSVD(size, rank, bits, parts[0][0], parts[1][0])
-                rank = max(rank + 1, int(rank * 1.1))
-
-
-def svd_points(centred: Any, target: Target, largest: int) -> Iterator[Point]:
+def svd_points(centred: Any, target: Target, largest: int, sizes: Sequence[int] = ()) -> Iterator[Point]:
     """Quantised SVDs of a whole matrix, dense or sparse, without its offset."""
     total, cells = float((centred * centred).sum()), centred.shape[0] * centred.shape[1]
-    for each in quantised_svds(target, largest):
+    for each in quantised_svds(target, largest, sizes):
         product = (centred @ each.right * each.left).sum()
         square = ((each.left.T @ each.left) * (each.right.T @ each.right)).sum()
         yield Point(each.size, float(np.sqrt((total - 2 * product + square) / cells)), each.which)
@@ -193,7 +177,7 @@ def quantised_vectors(x: np.ndarray, pieces: int, quantiser: Any, bits: int, nam
     entries = faiss.vector_to_array(quantiser.codebooks).reshape(-1, x.shape[1])
     points = []
     for precision in BOOK_BITS:
-        columns, bytes_ = quantised(entries.T, precision, 0.0)
+        columns, bytes_ = quantised(entries.T, precision)
         books = columns.T.astype(np.float32)
         left = x.copy()
         for book, (_, read) in zip(np.split(books, stages), stored, strict=True):
@@ -226,7 +210,7 @@ def face_rivals(matrix: np.ndarray, target: Target, sizes: Sequence[int]) -> dic
     """All of them, by name."""
     largest = max(sizes)
     found = {
-        "quantised SVD": list(svd_points(matrix - target.offset, target, largest)),
+        "quantised SVD": list(svd_points(matrix - target.offset, target, largest, sizes)),
         "semidiscrete": semidiscrete(matrix, target.offset, largest),
     }
     print("quantised SVDs and semidiscrete decompositions are done", flush=True)

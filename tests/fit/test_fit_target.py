@@ -64,7 +64,9 @@ def test_all_ways_give_the_same(effects):
         of_predictor(lambda i, j: matrix[i, j], a, b, 22, block=100),
     ):
         np.testing.assert_allclose(product(other), matrix, atol=1e-4)
-        np.testing.assert_allclose(other.singular_values, exact.singular_values, atol=1e-3)
+        found, known = other.singular_values, exact.singular_values  # which end where rounding errors begin
+        np.testing.assert_allclose(found[: len(known)], known, atol=1e-3)
+        assert found[len(known) :].max(initial=0.0) < 1e-3
 
 
 def test_fewer_vectors_are_the_best_ones(monkeypatch):

@@ -177,6 +177,9 @@ class Encoding:
         terms = zip(products, sides, self.templates, strict=True)
         return float(sum(((product - 2.0 * side) * T).sum() for product, side, T in terms))
 
+    def __len__(self) -> int:
+        return len(self.templates)
+
     def drop(self, stencil: int) -> None:
         del self.templates[stencil]
         self.forget(0, 1)

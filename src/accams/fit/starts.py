@@ -8,13 +8,17 @@ Clusters: stencils are added one by one, each by clustering rows and columns alo
 residual, as in ACCAMS. It is the better start where one side is short: its labels are cheap, so it can have many.
 """
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from accams.fit.encode import Encoding
 from accams.fit.keys import Purpose, generator
 from accams.fit.price import CODE_BITS, ENTRY_BITS
-from accams.fit.target import Floats, Target, leading
+from accams.fit.target import EXTRA, Floats, Target, leading
+from accams.fit.whole import Part, Whole
 from accams.kernels import encode as kernels
 from accams.kernels.cross import cross_sums
 from accams.threads import Threads
@@ -29,6 +33,7 @@ ROUNDS = 12  # iterations of the quantiser
 K_MEANS_ROUNDS = 8
 DIRECTIONS = 8  # leading directions of the residual along which rows and columns are clustered
 ALTERNATIONS = 8
+VISITS = 3  # of a new stencil, before the next is added
 
 
 def levels_start(target: Target, price: float, threads: Threads, seed: int = 0) -> Encoding:
@@ -89,24 +94,53 @@ def _assign(x: Floats, weights: Floats, levels: Floats, prices: Floats, threads:
     return out
 
 
-def clusters_start(target: Target, shape: tuple[int, int], price: float, threads: Threads, seed: int = 0) -> Encoding:
-    """Return stencils of this shape, added one by one while each is worth its bits."""
-    encoding = Encoding.empty(target, threads)
-    grow(encoding, shape, price, seed)
-    return encoding
+class Growing(Protocol):
+    """A stencil sum to which stencils are added."""
+
+    def error(self) -> float:
+        """Return the change of the squared error by all stencils."""
+
+    def all_bits(self) -> float:
+        """Return the bits of all stencils."""
+
+    def drop(self, p: int) -> None:
+        """Remove a stencil."""
+
+    def __len__(self) -> int: ...
 
 
-def grow(encoding: Encoding, shape: tuple[int, int], price: float, seed: int = 0, most: float = np.inf) -> int:
+G = TypeVar("G", bound=Growing)
+Adding = Callable[[G, tuple[int, int], float, np.random.Generator], None]  # adds a stencil of a shape at a price
+
+
+def grow(model: G, add: Adding[G], shape: tuple[int, int], price: float, seed: int = 0, most: float = np.inf) -> int:
     """Add stencils of this shape while each is worth its bits, `most` at most; return how many."""
-    cost, added = encoding.error() + price * encoding.all_bits(), 0
+    cost, added = model.error() + price * model.all_bits(), 0
     while added < most:
-        add_stencil(encoding, shape, price, generator(seed, Purpose.PROJECTION, 2, len(encoding.templates)))
-        now = encoding.error() + price * encoding.all_bits()
+        add(model, shape, price, generator(seed, Purpose.PROJECTION, 2, len(model)))
+        now = model.error() + price * model.all_bits()
         if now >= cost:
-            encoding.drop(len(encoding.templates) - 1)
+            model.drop(len(model) - 1)
             break
         cost, added = now, added + 1
     return added
+
+
+def add_part(whole: Whole, shape: tuple[int, int], price: float, random: np.random.Generator) -> None:
+    """Add a stencil whose labels are clusters along the leading directions of the residual, then improved."""
+    (m, n), rest = whole.shape, whole.rest
+    basis = np.linalg.qr(rest @ random.normal(size=(n, min(DIRECTIONS + EXTRA, m, n))).astype(np.float32))[0]
+    other = np.linalg.qr(rest.T @ basis)[0]
+    U, S, Vt = np.linalg.svd(rest @ other, full_matrices=False)
+    rows, cols = (U * S)[:, :DIRECTIONS], ((other @ Vt.T) * S)[:, :DIRECTIONS]
+    labels = [
+        _k_means(x.astype(np.float64), np.ones(len(x)), k, random).astype(np.uint16)
+        for x, k in zip((rows, cols), shape, strict=True)
+    ]
+    whole.add(Part(labels[0], labels[1], whole.means(labels[0], labels[1], shape)))
+    for _ in range(VISITS):
+        whole.visit(len(whole) - 1, price)
+    whole.compact(len(whole) - 1)
 
 
 def add_stencil(encoding: Encoding, shape: tuple[int, int], price: float, random: np.random.Generator) -> None:

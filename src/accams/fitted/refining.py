@@ -24,6 +24,8 @@ from accams.model.stencils import StencilSum
 from accams.settings.kinds import Integer, Number
 from accams.threads import Threads
 
+MOST_CELLS = 1 << 26  # of a matrix whose residual is kept while it is distilled
+BLOCK = 1 << 22  # cells that a function is asked for at a time
 FIRST_PRICE = 0.1  # share of the error for all bits: low, since dropped stencils do not come back
 NONE: Unseen = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -38,7 +40,7 @@ def distill(
     ----------
     target : complete matrix, or callable
         A callable takes an array of row positions and one of column positions, and returns the value of each of these
-        cells; it is called for blocks of rows, so that the whole matrix is never in memory.
+        cells; it is called for blocks of rows. A large matrix is never in memory as a whole.
     max_bytes : int
         Size of the file that `StencilSum.save` writes.
     shape : (int, int)
@@ -66,14 +68,18 @@ def distill(
     (True, True)
     """
     Integer(1).check("max_bytes", max_bytes)
-    threads, seed = Threads(n_threads), seed_of(random_state)
+    threads, seed, cells = Threads(n_threads), seed_of(random_state), None
     with ProgressBar(verbose, "distilling") as bar, closing(threads):
         if callable(target):
             size = _checked_shape(shape)
             both = checked_weights(weights, size)
             if size[0] * size[1] > LARGE:
                 bar.begin()
-            aim = _of_callable(target, size, both, max_bytes, seed)
+            if isinstance(weights, str) and size[0] * size[1] <= MOST_CELLS:
+                cells = _evaluated(target, size)
+                aim = of_matrix(cells, *both, rank_for(max_bytes, size), seed)
+            else:
+                aim = _of_callable(target, size, both, max_bytes, seed)
         else:
             observations = observations_of(target)
             if not _is_plain(observations):
@@ -81,9 +87,12 @@ def distill(
                     "the matrix has gaps, weights or observed zeros: fit a model to it and compress that, "
                     "BayesianACCAMS().fit(X).compress(max_bytes)"
                 )
-            both = checked_weights(weights, observations.shape)
-            aim = of_matrix(_dense(observations), *both, rank_for(max_bytes, observations.shape), seed)
-        return fit_distill.distill(aim, max_bytes, NONE, seed=seed, threads=threads, watch=bar.update_round)
+            both, matrix = checked_weights(weights, observations.shape), _dense(observations)
+            aim = of_matrix(matrix, *both, rank_for(max_bytes, observations.shape), seed)
+            if isinstance(weights, str) and matrix.size <= MOST_CELLS:
+                cells = matrix
+        how: dict[str, Any] = {"seed": seed, "threads": threads, "watch": bar.update_round}
+        return fit_distill.distill(aim, max_bytes, NONE, matrix=cells, **how)
 
 
 def refine(
@@ -198,9 +207,9 @@ def _encoding(model: StencilSum, target: Target, threads: Threads) -> Encoding:
     return encoding
 
 
-def _of_callable(
-    function: Callable[..., Any], shape: tuple[int, int], both: tuple[Floats, Floats], max_bytes: int | None, seed: int
-) -> Target:
+def _checked(function: Callable[..., Any]) -> Callable[[Any, Any], Floats]:
+    """Return a function of cells that refuses what is no number for each cell."""
+
     def checked(rows: Any, cols: Any) -> Floats:
         values = np.asarray(function(rows, cols), np.float64)
         if values.shape != rows.shape:
@@ -209,8 +218,24 @@ def _of_callable(
             raise InputError("the function returned values that are missing (NaN) or infinite")
         return values
 
+    return checked
+
+
+def _of_callable(
+    function: Callable[..., Any], shape: tuple[int, int], both: tuple[Floats, Floats], max_bytes: int | None, seed: int
+) -> Target:
     rank = min(MOST_VECTORS, *shape) if max_bytes is None else rank_for(max_bytes, shape)
-    return of_predictor(checked, *both, rank, seed)
+    return of_predictor(_checked(function), *both, rank, seed)
+
+
+def _evaluated(function: Callable[..., Any], shape: tuple[int, int]) -> Floats:
+    """Return all cells of a function, asked for in blocks of rows."""
+    m, n = shape
+    out, step = np.empty(shape), max(1, BLOCK // n)
+    for lo in range(0, m, step):
+        rows = np.arange(lo, min(lo + step, m))
+        out[rows] = _checked(function)(np.repeat(rows, n), np.tile(np.arange(n), len(rows))).reshape(len(rows), n)
+    return out
 
 
 def _is_plain(observations: Observations) -> bool:
