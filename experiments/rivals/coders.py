@@ -282,7 +282,7 @@ def sperr_of(values: np.ndarray, **promise: float) -> Stored:
 
     file = BytesIO()
     with h5py.File(file, "w") as written:
-        options = hdf5plugin.Sperr(**promise)
+        options = hdf5plugin.Sperr(**promise, swap=True)  # dimensions in the order of NumPy
         kept = written.create_dataset("x", data=values, chunks=values.shape, compression=options)
         written.flush()
         size = kept.id.get_storage_size()

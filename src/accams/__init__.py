@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 __all__ = [
-    "ACCAMS", "BayesianACCAMS", "Diagnostics", "Drift", "Evaluation", "Explanation", "FoldedRow", "InputError",
-    "Interactions", "ItemACCAMS", "ItemMap", "ListEvaluation", "ListExplanation", "MissingDataError", "Model",
-    "ModelFileError", "Observations", "Posterior", "Priors", "Recommendation", "Records", "Schedule", "Stencil",
-    "StencilSum", "Step", "Sweep", "__version__", "baselines", "batch", "data", "distill", "explore",
-    "load", "memory_estimate", "metrics", "refine", "report", "serve", "theory",
+    "ACCAMS", "BayesianACCAMS", "CompressedMatrix", "Diagnostics", "Drift", "Evaluation",
+    "Explanation", "FoldedRow", "InputError", "Interactions", "ItemACCAMS", "ItemMap", "ListEvaluation",
+    "ListExplanation", "MissingDataError", "Model", "ModelFileError", "Observations", "Posterior", "Priors",
+    "Recommendation", "Records", "Schedule", "Stencil", "StencilSum", "Step", "Sweep", "__version__", "baselines",
+    "batch", "compress", "data", "decompress", "distill", "explore", "load", "memory_estimate", "metrics", "refine",
+    "report", "serve", "theory",
 ]  # fmt: skip
 
 _NAMES = {  # by module
@@ -25,12 +26,14 @@ _NAMES = {  # by module
     "estimators.items": ("ItemACCAMS",),
     "fit.backfit": ("Step",),
     "fit.run": ("Sweep",),
+    "fitted.compression": ("compress", "decompress"),
     "fitted.folding": ("FoldedRow",),
     "fitted.loading": ("load",),
     "fitted.model": ("Model",),
     "fitted.refining": ("distill", "refine"),
     "model.interactions": ("Interactions",),
     "model.itemmap": ("ItemMap",),
+    "model.matrix": ("CompressedMatrix",),
     "model.posterior": ("Posterior",),
     "model.stencils": ("Stencil", "StencilSum"),
     "settings.bayesian": ("Priors", "Schedule"),
@@ -54,12 +57,14 @@ if TYPE_CHECKING:
     from accams.estimators.items import ItemACCAMS
     from accams.fit.backfit import Step
     from accams.fit.run import Sweep
+    from accams.fitted.compression import compress, decompress
     from accams.fitted.folding import FoldedRow
     from accams.fitted.loading import load
     from accams.fitted.model import Model
     from accams.fitted.refining import distill, refine
     from accams.model.interactions import Interactions
     from accams.model.itemmap import ItemMap
+    from accams.model.matrix import CompressedMatrix
     from accams.model.posterior import Posterior
     from accams.model.stencils import Stencil, StencilSum
     from accams.settings.bayesian import Priors, Schedule

@@ -16,7 +16,7 @@ from accams.data.readers import read_pairs
 from accams.errors import InputError, renamed
 from accams.fitted.files import adopt_history, load_history
 from accams.fitted.listing import weights_in
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.fitted.model import Model
 from accams.model import container
 from accams.model.interactions import Interactions
@@ -183,7 +183,7 @@ def _answers(server: tuple[Path, Path, Path, Path | None], tasks: list[Task], en
 def _loaded(path: Path) -> Model:
     if not path.is_file():
         raise InputError(f"there is no model {path} on {gethostname()}: on a cluster, every machine must see it")
-    return load(path)
+    return load_model(path)
 
 
 def _write(path: Path, columns: dict[str, NDArray[Any]]) -> None:

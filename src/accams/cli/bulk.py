@@ -13,7 +13,7 @@ from accams import batch
 from accams.cli.options import join_cluster, quantile_levels
 from accams.data.readers import read_pairs
 from accams.errors import InputError
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.writing import write_atomically
 
 out = Console()
@@ -43,7 +43,7 @@ def predict_file(
 def _write_csv(
     path: Path, pairs: Path, output: Path | None, std: bool, levels: list[float], row: str | None, col: str | None
 ) -> None:
-    model = load(path)
+    model = load_model(path)
     if (std or levels) and not model.has_spread:
         raise InputError(
             f"{path} has no predictive spread, which --std and --quantiles need: fit it with --model bayes"

@@ -204,9 +204,14 @@ def hierarchy(
     """
 
 
-@command("tasks.show_info")
-def info(path: o.Model) -> None:
-    """Show what a model file contains and how it was fitted."""
+@command("matrices.show_info")
+def info(
+    path: o.Stored,
+    plot: Annotated[
+        Path | None, option("--plot", "Draw the error of a compressed matrix against bytes (PNG, SVG).", "PATH")
+    ] = None,
+) -> None:
+    """Show what a model file or a compressed matrix contains, and where its bytes go."""
 
 
 @command("tasks.write_report")
@@ -289,24 +294,57 @@ def update(
     """
 
 
-@command("tasks.compress_file")
+@command("matrices.compress_file")
 def compress(
-    path: o.Model,
-    max_bytes: Annotated[str, option("--max-bytes", "Most bytes of the new file: 50k, 1.5MB, 30000.", "SIZE")],
-    output: Annotated[Path, option("--output -o", "Model file to write.", "PATH")],
-    ids: Annotated[bool, option("--ids/--no-ids", "Keep the ids of users and items in the file.")] = True,
+    path: Annotated[
+        Path,
+        argument("PATH", "Model file, or a matrix: .npy, .npz, CSV, Parquet, an image, or a folder of images."),
+    ],
+    output: Annotated[Path, option("--output -o", "File to write.", "PATH")],
+    max_bytes: Annotated[
+        str | None, option("--max-bytes", "Most bytes of the new file: 50k, 1.5MB, 30000.", "SIZE")
+    ] = None,
+    max_error: Annotated[
+        float | None, option("--max-error", "Largest error of any cell of a matrix; 0 for whole numbers.", "X")
+    ] = None,
+    max_rmse: Annotated[
+        float | None, option("--max-rmse", "Largest root mean squared error of a matrix.", "X")
+    ] = None,
+    array: Annotated[str | None, option("--array", "Name of the matrix in an .npz file with several.", "NAME")] = None,
+    ids: Annotated[bool, option("--ids/--no-ids", "Keep the ids of users and items of a model.")] = True,
     weights: Annotated[
         str,
         option(
-            "--weights", "Be most accurate for active users and items (activity), or for all alike (uniform).", "NAME"
+            "--weights", "Be most accurate for active users and items of a model (activity), or for all alike "
+            "(uniform).", "NAME",
         ),
     ] = "activity",
     seed: Annotated[int, option("--seed", "Seed of the random projections.", "N")] = 0,
     history: o.HistoryOut = None,
-) -> None:
-    """Compress a model to a small file that predicts nearly as well.
+) -> None:  # fmt: skip
+    """Compress a model or a matrix to a small file.
 
-    A model with many draws becomes one sum of stencils, which keeps calibrated intervals.
+    A model with many draws becomes one sum of stencils, which predicts nearly as well and keeps calibrated intervals:
+    [bold]accams compress model.accams --max-bytes 50k -o small.accams[/]
+
+    A matrix becomes stencils and what they leave, with a promise on its size or its errors; accams decompress reads
+    it: [bold]accams compress data.npy --max-error 0.5 -o data.accams[/]
+    """
+
+
+@command("matrices.decompress_file")
+def decompress(
+    path: Annotated[Path, argument("PATH", "Compressed matrix.")],
+    output: Annotated[
+        Path,
+        option("--output -o", "File to write: .npy, .npz, .csv, .parquet, an image; or a folder for images.", "PATH"),
+    ],
+    rows: Annotated[str | None, option("--rows", "Only these rows: 10:20, or 7.", "RANGE")] = None,
+    columns: Annotated[str | None, option("--columns", "Only these columns.", "RANGE")] = None,
+) -> None:
+    """Write a compressed matrix as a plain file.
+
+    Only what is asked for is decoded: [bold]accams decompress data.accams --rows 10:20 -o some.npy[/]
     """
 
 

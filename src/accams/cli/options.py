@@ -82,6 +82,7 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
+Stored = Annotated[Path, argument("PATH", "Model file, or compressed matrix.")]
 Model = Annotated[Path, argument("MODEL", "Model file written by [bold]accams fit[/].")]
 Data = Annotated[Path, argument("DATA", "Table (CSV, TSV, Parquet, NPZ, .gz, .zip) or a store.")]
 Row = Annotated[str | None, option("--row", "Column with the user ids (rows), if not found.", "NAME", panel=DATA)]

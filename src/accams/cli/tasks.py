@@ -18,7 +18,7 @@ from accams.data.observations import Observations
 from accams.errors import InputError
 from accams.fitted.compressing import changed_parameters
 from accams.fitted.files import bytes_for_lists
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.fitted.model import Model
 from accams.model.itemmap import ItemMap
 from accams.model.size import bytes_text, factor_bits
@@ -43,7 +43,7 @@ def evaluate_file(
     if history is not None or by != "auto":
         raise InputError("--history and --by are for lists: add --lists")
     observations = Observations.from_file(data, row, col, value)
-    result = load(path).evaluate(observations)
+    result = load_model(path).evaluate(observations)
     table = two_columns()
     table.add_row("entries", f"{observations.nnz:,}")
     table.add_row("RMSE", f"{result.rmse:.4f}")
@@ -57,7 +57,7 @@ def evaluate_file(
 
 def evaluate_lists(path: Path, data: Path, reading: dict[str, Any], history: Path | None, by: str) -> None:
     """Print how well lists find what users chose, beside popularity."""
-    model, held_out = load(path), read_choices(data, **reading)
+    model, held_out = load_model(path), read_choices(data, **reading)
     before = None if history is None else read_choices(history, **reading)
     result = model.evaluate_lists(held_out, history=before, by=by)
     names = {"recall_10": "recall@10", "recall_20": "recall@20", "ndcg_10": "NDCG@10", "ndcg_100": "NDCG@100"}
@@ -74,7 +74,7 @@ def compress_file(
 ) -> None:
     """Distil a model into a small one, as a file."""
     size = size_in_bytes("--max-bytes", max_bytes)
-    model, began, before = load(path), perf_counter(), path.stat().st_size
+    model, began, before = load_model(path), perf_counter(), path.stat().st_size
     check_outputs({"model": output, "history": history})
     small = model.compress(size, ids=ids, weights=weights, random_state=seed)
     small.save(output, ids=ids, history="auto" if history is None else history)
@@ -97,7 +97,7 @@ def _some_pairs(model: Model, seed: int) -> list[tuple[Any, Any]]:
 
 def show_info(path: Path) -> None:
     """Print what a model file contains."""
-    model = load(path)
+    model = load_model(path)
     stencils, (m, n) = model.stencils, model.shape
     table = two_columns()
     compressed = ", compressed" if model.info.estimator and not model.info.training else ""
@@ -182,7 +182,7 @@ def write_report(
     began, page = perf_counter(), output or path.with_suffix(".html")
     _check_paths(page, [path, titles, test], figures)
     library = plotly_js()
-    model = load(path)
+    model = load_model(path)
     called = names_of(titles, model.col_index)
     with Console(stderr=True).status("gathering what the model knows (with many draws, this takes a minute)"):
         evaluation = None if test is None else model.evaluate(Observations.from_file(test, row, col, value))

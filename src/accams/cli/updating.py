@@ -15,7 +15,7 @@ from accams.data.features import NOUNS, FeatureTable
 from accams.data.inputs import Choices, read_choices
 from accams.data.observations import Observations
 from accams.errors import InputError
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.fitted.merging import OF_MODEL
 from accams.fitted.model import Model
 from accams.model import container
@@ -45,7 +45,7 @@ def _update(
     skip_damaged: bool, how: dict[str, str | None], features: tuple[Path | None, Path | None],
 ) -> None:  # fmt: skip
     with Console(stderr=True).status("reading"):
-        model = load(path)
+        model = load_model(path)
         known = _features(model, features)
         news, earlier = None if feedback is None else _read(feedback, how, skip_damaged), OF_MODEL
     if history is not None and container.is_container(history):

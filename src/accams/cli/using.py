@@ -18,7 +18,7 @@ from accams.data.sniff import is_number
 from accams.data.titles import read_titles, titled
 from accams.errors import InputError
 from accams.fitted.folding import FoldedRow
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.fitted.model import Model
 from accams.fitted.ranking import ranked_by
 from accams.use.because import ListExplanation
@@ -82,7 +82,7 @@ def recommend_items(
 
 def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Path | None, as_json: bool) -> None:
     """Print what is most similar to an item or a user."""
-    model = load(path)
+    model = load_model(path)
     index = model.col_index if side == "items" else model.row_index
     names = names_of(titles, index)
     [itself] = ids_of(index, [which])
@@ -165,7 +165,7 @@ def show_hierarchy(
     path: Path, depth: int, side: str, branches: int, least: int | None, active: float, titles: Path | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    model = load(path)
+    model = load_model(path)
     axis = 1 if side == "items" else 0
     index = model.indices[axis]
     names = names_of(titles, index)
@@ -191,7 +191,7 @@ def show_hierarchy(
 
 def loaded(path: Path, history: Path | None) -> Model:
     """Load a model, with what users have seen if that is in a file of its own."""
-    model = load(path)
+    model = load_model(path)
     return model if history is None else with_history(model, history)
 
 

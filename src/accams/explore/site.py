@@ -15,7 +15,7 @@ from accams.data.ids import Index
 from accams.errors import InputError
 from accams.explore.answers import VERSION_DIGITS, Explorer, plain
 from accams.fitted.files import to_bytes
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.fitted.model import Model
 from accams.fitted.parts import FitInfo
 from accams.model.spread import Spread
@@ -88,7 +88,7 @@ def _reread(model: Model) -> Model:
     """
     with scratch_folder() as scratch:
         (scratch / "model.accams").write_bytes(to_bytes(model, interactions=model.interactions is not None))
-        return load(scratch / "model.accams")
+        return load_model(scratch / "model.accams")
 
 
 def single(model: Model) -> Model:

@@ -107,6 +107,19 @@ class Start:
         return float(error * search.share(size) ** fall)
 
 
+def grow_best(source: Source, price: float) -> Whole:
+    """Return stencils of a matrix in memory that are worth their bits at a price, from the better of its starts."""
+    found = list[tuple[float, Whole]]()
+    for shape in (None, *source.shapes()):
+        model = source.of(source.levels(price)) if shape is None else source.empty()
+        if shape is not None:
+            source.grow(model, shape, price)
+        assert isinstance(model, Whole)
+        model.round(price)
+        found.append((model.error() + price * model.all_bits(), model))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
 def distill(
     target: Target, max_bytes: int, unseen: Unseen, *, matrix: NDArray[np.floating] | None = None,
     start: StencilSum | None = None, seed: int = 0, threads: Threads | None = None, watch: Watch | None = None,

@@ -43,7 +43,7 @@ class Round:
     """Progress of a search: rounds done and planned, current error relative to the target, and elapsed seconds."""
 
     done: int
-    planned: int
+    planned: int | None  # None where the end is not known
     rmse: float
     seconds: float
 

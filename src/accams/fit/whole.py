@@ -8,6 +8,7 @@ to the size of the file.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ Labels = NDArray[np.uint16]
 Cells = NDArray[np.float32]
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Part:
     """One stencil, while it is improved."""
 
@@ -44,7 +45,9 @@ class Part:
         rows, cols = (new.astype(np.uint16) for _, new in kept)
         return Part(rows, cols, template, self.step)
 
+    @cached_property
     def bits(self) -> float:
+        """Approximate bits."""
         return stencil_bits(self.template.size, (self.rows, self.cols))
 
     def square(self) -> float:
@@ -81,7 +84,7 @@ class Whole:
         while p < len(self.parts):
             moved += self.visit(p, price)
             self.compact(p)
-            if self.parts[p].square() < price * self.parts[p].bits():
+            if self.parts[p].square() < price * self.parts[p].bits:
                 self.drop(p)
             else:
                 p += 1
@@ -129,7 +132,7 @@ class Whole:
         return self.left()[0] - self.total
 
     def all_bits(self) -> float:
-        return float(sum(part.bits() for part in self.parts))
+        return float(sum(part.bits for part in self.parts))
 
     def __len__(self) -> int:
         return len(self.parts)

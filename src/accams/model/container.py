@@ -5,9 +5,12 @@ mapped one could change or shrink after it has been checked.
 """
 
 import json
+import os
+import shutil
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -30,28 +33,49 @@ NAMES = {
     "model": ("model file", "an accams model"),
     "checkpoint": ("checkpoint", "a checkpoint of accams"),
     "history": ("history file", "a history file of accams"),
+    "matrix": ("compressed matrix", "a matrix compressed by accams"),
 }
+DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
 def to_bytes(header: dict[str, Any], tensors: Tensors) -> bytes:
     """Return the content of a file with this header, to which the library's version is added, and these tensors."""
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))  # widest types first: aligned
     tensors = {name: np.ascontiguousarray(tensors[name]) for name in order}
-    header = {"version": __version__, **header, "checksums": {name: _checksum(x) for name, x in tensors.items()}}
+    described = [Described.of(name, x) for name, x in tensors.items()]
+    return b"".join([head_of(header, described), *(x.tobytes() for x in tensors.values())])
+
+
+class Described(NamedTuple):
+    """A tensor as the header of a file tells it."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    nbytes: int
+    checksum: int
+
+    @classmethod
+    def of(cls, name: str, tensor: NDArray[Any]) -> "Described":
+        return cls(name, DTYPES[tensor.dtype.str], tensor.shape, tensor.nbytes, _checksum(tensor))
+
+
+def head_of(header: dict[str, Any], tensors: Sequence[Described]) -> bytes:
+    """Return the beginning of a file, which the tensors follow in this order."""
+    header = {"version": __version__, **header, "checksums": {each.name: each.checksum for each in tensors}}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
     table: dict[str, Any] = {"__metadata__": {"accams": text, "checksum": "00000000"}}
     begin = 0
-    for name, x in tensors.items():
-        table[name] = {"dtype": DTYPES[x.dtype.str], "shape": x.shape, "data_offsets": [begin, begin + x.nbytes]}
-        begin += x.nbytes
+    for each in tensors:
+        table[each.name] = {"dtype": each.kind, "shape": each.shape, "data_offsets": [begin, begin + each.nbytes]}
+        begin += each.nbytes
     head = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     head += b" " * (-len(head) % 8)  # so that the tensors begin at a multiple of eight bytes
     if len(head) > LONGEST_HEADER:
         raise ModelFileError(f"a file with a header of {len(head):,} bytes could not be read: use shorter names")
     head = len(head).to_bytes(8, "little") + head
     # The first match is ours: within JSON strings quotes are escaped, and no tensor stands before the metadata.
-    sealed = head.replace(BLANK, BLANK[:12] + b'%08x"' % crc32(head), 1)
-    return b"".join([sealed, *(x.tobytes() for x in tensors.values())])
+    return head.replace(BLANK, BLANK[:12] + b'%08x"' % crc32(head), 1)
 
 
 def is_container(path: str | Path) -> bool:
@@ -73,21 +97,108 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
         raise ModelFileError(f"there is no {NAMES[kind][0]} {path}")
     try:
         data = memoryview(path.read_bytes())
-        header, table, begin = _read_header(data)
-        if header["kind"] != kind:
-            raise ValueError(f"it is {NAMES[header['kind']][1]}")
-        if type(header["format"]) is not int or header["format"] < 1:
-            raise ValueError("its format is not a positive integer")
-        if header["format"] > newest:
-            version = " ".join(str(header["version"]).split())[:40]  # at most one short line
-            raise ModelFileError(
-                f"{path} was written by accams {version}, which is newer than this one ({__version__}): upgrade accams"
-            )
+        header, table, begin = _read_header(data, len(data))
+        _check_kind(path, header, kind, newest)
         return header, _read_tensors(np.frombuffer(data, np.uint8)[begin:], table, header["checksums"])
     except ModelFileError:
         raise
-    except (OSError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+    except DAMAGE as error:
         raise damaged(path, kind, error) from None
+
+
+def kind_of(path: str | Path) -> str | None:
+    """Return the kind of a file of ours; None if it is none, or its header is damaged."""
+    if not is_container(path):
+        return None
+    try:
+        with Path(path).open("rb") as stream:
+            kind = _read_header(_beginning(stream), os.fstat(stream.fileno()).st_size)[0]["kind"]
+    except (OSError, *DAMAGE):
+        return None
+    return kind if isinstance(kind, str) else None
+
+
+class LazyFile:
+    """A file of one kind whose tensors are read, and compared with their checksums, when they are asked for."""
+
+    def __init__(self, source: Path | bytes, kind: str, newest: int) -> None:
+        self.path = source if isinstance(source, Path) else Path("the bytes")
+        self._source = source
+        try:
+            if isinstance(source, bytes):
+                begin, self.size = memoryview(source), len(source)
+            elif not source.is_file():
+                raise ModelFileError(f"there is no {NAMES[kind][0]} {source}")
+            else:
+                with source.open("rb") as stream:
+                    begin, self.size = _beginning(stream), os.fstat(stream.fileno()).st_size
+            self.header, self._table, self._begin = _read_header(begin, self.size)
+            _check_kind(self.path, self.header, kind, newest)
+            self._check_offsets()
+        except ModelFileError:
+            raise
+        except DAMAGE as error:
+            raise damaged(self.path, kind, error) from None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the tensors, in the order of the file."""
+        return list(self._table)
+
+    def nbytes(self, name: str) -> int:
+        """Return the bytes of a tensor."""
+        begin, end = self._table[name]["data_offsets"]
+        return int(end - begin)
+
+    def tensor(self, name: str) -> NDArray[Any]:
+        """Read a tensor; raise ValueError if it is damaged."""
+        entry = self._table[name]
+        (begin, end), start = entry["data_offsets"], self._begin
+        if isinstance(self._source, bytes):
+            data = self._source[start + begin : start + end]
+        else:
+            with self._source.open("rb") as stream:
+                stream.seek(start + begin)
+                data = stream.read(end - begin)
+        table = {name: {**entry, "data_offsets": [0, end - begin]}}
+        return _read_tensors(np.frombuffer(data, np.uint8), table, {name: self.header["checksums"][name]})[name]
+
+    def copy_to(self, target: BinaryIO) -> None:
+        """Write the file as it is."""
+        if isinstance(self._source, bytes):
+            target.write(self._source)
+            return
+        with self._source.open("rb") as stream:
+            shutil.copyfileobj(stream, target)
+
+    def _check_offsets(self) -> None:
+        last = 0
+        for name, entry in self._table.items():
+            begin, end = entry["data_offsets"]
+            if type(begin) is not int or type(end) is not int or begin != last or end < begin:
+                raise ValueError(f"the offsets of tensor {name!r} are wrong")
+            last = end
+        if self._begin + last != self.size or self._table.keys() != self.header["checksums"].keys():
+            raise ValueError("the tensors are incomplete, or bytes follow them")
+
+
+def _beginning(stream: BinaryIO) -> memoryview:
+    """Return the length of the header, and the header."""
+    first = stream.read(8)
+    return memoryview(first + stream.read(min(int.from_bytes(first, "little"), LONGEST_HEADER)))
+
+
+def _check_kind(path: Path, header: dict[str, Any], kind: str, newest: int) -> None:
+    """Raise an error for a file of another kind or of a newer format."""
+    if header["kind"] != kind:
+        raise ValueError(f"it is {NAMES[header['kind']][1]}")
+    if type(header["format"]) is not int or header["format"] < 1:
+        raise ValueError("its format is not a positive integer")
+    if header["format"] > newest:
+        version = " ".join(str(header["version"]).split())[:40]  # at most one short line
+        raise ModelFileError(
+            f"{path} was written by accams {version}, which is newer than this one ({__version__}): upgrade accams"
+        )
 
 
 def damaged(path: str | Path, kind: str, error: Exception) -> ModelFileError:
@@ -101,10 +212,10 @@ def damaged_reason(error: Exception) -> str:
     return reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + "..."
 
 
-def _read_header(data: memoryview) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Return our header, the table of tensors, and where the tensors begin."""
+def _read_header(data: memoryview, size: int) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Return our header, the table of tensors, and where the tensors begin, of a file of this size."""
     length = int.from_bytes(data[:8], "little")
-    if length > min(len(data) - 8, LONGEST_HEADER):
+    if length > min(size - 8, len(data) - 8, LONGEST_HEADER):
         raise ValueError("the file is truncated, or its header is too long")
     begin = 8 + length
     text = bytes(data[8:begin])

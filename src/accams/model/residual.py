@@ -150,9 +150,12 @@ def merged(counts: Ints) -> list[Ints]:
     >>> counts = np.zeros((4, 3), np.int64)
     >>> counts[0], counts[1], counts[3] = (9000, 10, 0), (900, 1, 0), (0, 5000, 5000)
     >>> [group.tolist() for group in merged(counts)]
-    [[0, 1, 2], [3]]
+    [[0, 1], [2, 3]]
     """
-    groups, sums = [np.array([c]) for c in range(len(counts))], [row.astype(np.float64) for row in counts]
+    used = np.flatnonzero(counts.any(axis=1))
+    ends = [*(used[:-1] + 1).tolist(), len(counts)] if len(used) else [len(counts)]  # unused ones go with the next
+    groups = [np.arange(lo, hi) for lo, hi in pairwise([0, *ends])]
+    sums = [counts[group].sum(axis=0).astype(np.float64) for group in groups]
     costs = [_cost(x) for x in sums]
     both = [_cost(a + b) for a, b in pairwise(sums)]
     while both:

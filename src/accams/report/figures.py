@@ -37,11 +37,11 @@ def save_all(facts: Facts, folder: str | Path, formats: tuple[str, ...] = ("png"
         for suffix in formats if figure is not None else ():
             written.append(folder / f"{name}.{suffix}")
             with replacing(written[-1]) as file:
-                _save(figure, file, suffix)
+                save_figure(figure, file, suffix)
     return written
 
 
-def _save(figure: Any, file: Path, suffix: str) -> None:
+def save_figure(figure: Any, file: Path, suffix: str) -> None:
     """Write a figure without a date, and with the same names inside of it each time."""
     from matplotlib import rc_context
 
@@ -54,7 +54,7 @@ def hierarchy(facts: Facts) -> Any:
     """Draw the tree of items from left to right: boxes as high as they have members, named by the most typical ones."""
     depth = max(level for level, _ in facts.tree.walk())
     leaves = sum(not node.children for _, node in facts.tree.walk())
-    figure, [ax] = _figure(1, [max(4.0, 0.62 * leaves)], 3.4 * (depth + 1))
+    figure, [ax] = new_figure(1, [max(4.0, 0.62 * leaves)], 3.4 * (depth + 1))
 
     def draw(node: Node, level: int, low: float, high: float, colour: str) -> None:
         from matplotlib.patches import Rectangle
@@ -83,7 +83,7 @@ def _grid(panels: Sequence[Panel], across: int, width: float) -> Any:
     across = min(across, len(panels))
     lines = [panels[p : p + across] for p in range(0, len(panels), across)]
     heights = [max(panel.plot["layout"]["height"] for panel in line) / PIXELS for line in lines]
-    figure, axes = _figure(across, heights, width)
+    figure, axes = new_figure(across, heights, width)
     for ax, panel in zip(axes, panels, strict=False):
         _draw(ax, panel)
     for ax in axes[len(panels) :]:
@@ -91,7 +91,7 @@ def _grid(panels: Sequence[Panel], across: int, width: float) -> Any:
     return figure
 
 
-def _figure(across: int, heights: Sequence[float], width: float) -> tuple[Any, list[Any]]:
+def new_figure(across: int, heights: Sequence[float], width: float) -> tuple[Any, list[Any]]:
     """Make a figure with axes that leave room for each other's labels; `width` is that of one of them, in inches."""
     try:
         from matplotlib.figure import Figure

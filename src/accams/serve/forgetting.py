@@ -9,7 +9,7 @@ from accams.data.eventlog import EventLog
 from accams.data.ids import Index, parsed
 from accams.explore.answers import plain
 from accams.fitted.files import open_history, write_history
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.model import container
 from accams.serve.problems import Problem
 from accams.serve.serving import Serving, signature_of
@@ -39,7 +39,7 @@ def forget(serving: Serving, name: str, user: str, log: EventLog | None) -> dict
 def _forgotten(serving: Serving, name: str, user: str, history: Path | None, log: EventLog | None) -> dict[str, Any]:
     source = serving.sources[name]
     with serving.changing(name):
-        model = load(source.model)
+        model = load_model(source.model)
         row = model.row_index.place(user)
         before = serving.named(name).model.row_index  # with users of the history, too
         shown = before.ids[before.place(user) :][:1].tolist()[0] if before.place(user) >= 0 else user

@@ -17,7 +17,7 @@ from accams.batch import with_history
 from accams.data.titles import read_titles
 from accams.errors import AccamsError, InputError
 from accams.explore.answers import VERSION_DIGITS, Explorer
-from accams.fitted.loading import load
+from accams.fitted.loading import load_model
 from accams.fitted.model import Model
 from accams.serve.answers import Answers
 from accams.serve.metrics import Metrics
@@ -68,7 +68,7 @@ def loaded(source: Source) -> Served:
     for _ in range(TRIES):
         signature = signature_of(source)
         version = hashlib.sha256(Path(source.model).read_bytes()).hexdigest()[:VERSION_DIGITS]
-        model = load(source.model)
+        model = load_model(source.model)
         if source.history is not None:
             model = with_history(model, Path(source.history))
         titles = {} if source.titles is None else read_titles(source.titles, model.col_index)

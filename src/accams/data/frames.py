@@ -1,0 +1,57 @@
+"""DataFrames of any library as arrays of one type, with the names of rows and columns."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accams.data.ids import Index
+from accams.errors import InputError
+
+
+def values_of_frame(frame: Any) -> tuple[NDArray[Any], tuple[Index | None, Index | None]]:
+    """Return the values of a table of numbers, missing ones as NaN, and the names of its rows and columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> values, (rows, columns) = values_of_frame(pd.DataFrame({"a": [1, 2], "b": [3.5, None]}))
+    >>> values.tolist(), rows, columns.ids.tolist()
+    ([[1.0, 3.5], [2.0, nan]], None, ['a', 'b'])
+    """
+    import narwhals.stable.v1 as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    columns = [_numbers(table[name], name) for name in table.columns]
+    if not columns:
+        raise InputError("the table has no columns")
+    values = np.stack(columns, axis=1) if len(table) else np.zeros((0, len(columns)))
+    return values, (_row_names(frame), _index([str(name) for name in table.columns]))
+
+
+def _numbers(column: Any, name: str) -> NDArray[Any]:
+    """Return a column as an array of numbers; raise InputError if it holds something else."""
+    import narwhals.stable.v1 as nw
+
+    kind = column.dtype
+    if not (kind.is_numeric() or kind == nw.Boolean) or kind == nw.Decimal:
+        raise InputError(f"column {name!r} holds {kind}, not numbers: leave it out, or convert it")
+    if column.null_count():
+        return np.asarray(column.cast(nw.Float64).to_numpy(), np.float64)
+    return np.asarray(column.to_numpy())
+
+
+def _row_names(frame: Any) -> Index | None:
+    """Return the names that pandas has for rows, if they are more than positions."""
+    index = getattr(frame, "index", None)
+    if index is None or type(index).__name__ in ("RangeIndex", "builtin_function_or_method", "method"):
+        return None
+    return _index(list(index))
+
+
+def _index(names: list[Any]) -> Index | None:
+    """Return names as an index; None where a name comes twice, or is no string or number."""
+    plain = [x.item() if isinstance(x, np.generic) else x for x in names]
+    if any(not isinstance(x, (str, int, float)) or x != x for x in plain) or len(set(plain)) < len(plain):
+        return None
+    return Index(np.fromiter(plain, dtype=object, count=len(plain)))

@@ -1,0 +1,311 @@
+"""compress and decompress: promises kept on all kinds of matrices, the same bytes again, blocks, and bad input."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import accams
+from accams import CompressedMatrix, InputError, compress, decompress
+from accams.fitted import compression
+
+TYPES = (
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool",
+)
+QUIET = {"verbose": False, "n_threads": 1}
+
+
+def low_rank(shape=(150, 120), rank=3, noise=0.1, seed=0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return random.normal(size=(shape[0], rank)) @ random.normal(size=(rank, shape[1])) + random.normal(0, noise, shape)
+
+
+def away(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return absolute differences of numbers, exact for integers."""
+    if one.dtype.kind in "iub":
+        return np.array([abs(int(a) - int(b)) for a, b in zip(one.ravel(), other.ravel(), strict=True)], float)
+    finite = np.isfinite(one)
+    return np.abs(one[finite].astype(np.longdouble) - other[finite].astype(np.longdouble))
+
+
+def rmse(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(np.asarray(one, float) - np.asarray(other, float)))))
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> tuple[np.ndarray, float]:
+    """A matrix of any type and scale, and a bound that makes sense for it."""
+    dtype = np.dtype(draw(st.sampled_from(TYPES)))
+    shape = draw(st.integers(1, 14)), draw(st.integers(1, 12))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    shaped = random.normal(size=shape) + random.normal(size=(shape[0], 1)) * random.normal(size=shape[1])
+    if draw(st.integers(0, 9)) == 0:
+        shaped = np.full(shape, float(random.normal()))
+    if dtype.kind == "b":
+        return shaped > 0, draw(st.sampled_from([0.0, 0.4, 1.0]))
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if draw(st.integers(0, 4)) == 0:
+            values = random.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+            return values, float(draw(st.integers(0, 1000)))
+        size = draw(st.sampled_from([2.0, 50.0, 1e4]))
+        values = np.clip(np.rint(shaped * size + (0 if dtype.kind == "i" else 3 * size)), info.min, info.max)
+        return values.astype(dtype), float(draw(st.sampled_from([0, 1, 2, 5, 0.5, size])))
+    largest = {"float16": 3, "float32": 36, "float64": 300}[dtype.name]
+    scale = 10.0 ** draw(st.integers(-min(largest, 200), largest - 1))
+    values = (shaped * scale).astype(dtype)
+    bound = scale * 10.0 ** draw(st.floats(-7, 1))
+    if draw(st.booleans()):
+        special = draw(st.sampled_from([np.nan, np.inf, -np.inf, 0.0, float(np.finfo(dtype).max)]))
+        values[random.random(shape) < draw(st.sampled_from([0.05, 0.5, 1.0]))] = special
+    return values, float(bound)
+
+
+def check_bounded(values: np.ndarray, bound: float) -> None:
+    numbers = np.abs(values[np.isfinite(values)])
+    if values.dtype.kind == "f" and numbers.size and bound < 0.5 * np.spacing(np.median(numbers)):
+        with pytest.raises(InputError, match="smaller than what"):
+            compress(values, max_error=bound, **QUIET)
+        return
+    small = compress(values, max_error=bound, **QUIET)
+    found = decompress(small)
+    assert found.dtype == values.dtype
+    assert found.shape == values.shape
+    assert away(values, found).max(initial=0) <= bound
+    assert small.summary.max_error <= bound
+    if values.dtype.kind == "f":
+        np.testing.assert_array_equal(found[~np.isfinite(values)], values[~np.isfinite(values)])
+    np.testing.assert_array_equal(decompress(small.to_bytes()), found)
+
+
+BOUNDED = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+
+
+@settings(max_examples=120, **BOUNDED)
+@given(matrices())
+def test_no_cell_is_off_by_more_than_the_bound(case):
+    check_bounded(*case)
+
+
+@pytest.mark.full
+@settings(max_examples=1000, **BOUNDED)
+@given(matrices())
+def test_no_cell_of_a_thousand_matrices_is_off_by_more_than_the_bound(case):
+    check_bounded(*case)
+
+
+@pytest.mark.parametrize("bound", [0.5, 0.05])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.some(3)
+def test_stencils_and_steps_keep_the_bound(dtype, bound):
+    matrix = low_rank().astype(dtype)
+    small = compress(matrix, max_error=bound, **QUIET)
+    assert sum(small.n_stencils) > 0
+    assert away(matrix, decompress(small)).max() <= bound
+    assert small.nbytes < 0.75 * compress(low_rank(noise=10.0).astype(dtype), max_error=bound, **QUIET).nbytes
+
+
+def test_a_bound_of_zero_keeps_whole_numbers_and_decimals():
+    matrix = np.rint(10 * low_rank()).astype(np.int16)
+    for values in (matrix, matrix.astype(float), matrix / 100, matrix / 2, matrix.astype(np.float32) / 8):
+        small = compress(values, max_error=0, **QUIET)
+        np.testing.assert_array_equal(decompress(small), values)
+        assert small.nbytes < 0.6 * matrix.nbytes
+        assert small.summary.rmse == 0.0
+    with pytest.raises(InputError, match="max_error=0 is for whole numbers"):
+        compress(low_rank(), max_error=0, **QUIET)
+
+
+@pytest.mark.parametrize("wanted", [1.0, 0.3, 0.05])
+def test_the_mean_error_is_kept(wanted):
+    matrix = low_rank()
+    small = compress(matrix, max_rmse=wanted, **QUIET)
+    assert rmse(decompress(small), matrix) == pytest.approx(small.summary.rmse)
+    assert small.summary.rmse <= wanted
+
+
+def test_less_error_takes_more_bytes():
+    matrix = low_rank()
+    sizes = [compress(matrix, max_rmse=wanted, **QUIET).nbytes for wanted in (1.0, 0.3, 0.1, 0.03)]
+    assert sizes == sorted(sizes)
+    assert compress(np.rint(matrix).astype(np.int8), max_rmse=0.1, **QUIET).summary.rmse <= 0.1
+
+
+def test_the_size_is_kept():
+    matrix, errors = low_rank(), []
+    for wanted in (1_200, 2_500, 10_000, 40_000):
+        small = compress(matrix, max_bytes=wanted, **QUIET)
+        assert small.nbytes <= wanted
+        assert small.nbytes == len(small.to_bytes())
+        errors.append(rmse(decompress(small), matrix))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.01
+    assert small.nbytes > 0.95 * 40_000
+    assert compress(np.rint(20 * matrix).astype(np.int32), max_bytes=9000, **QUIET).nbytes <= 9000
+
+
+def test_no_more_bytes_than_it_takes():
+    assert compress(np.full((300, 200), 3.5), max_bytes=10_000, **QUIET).nbytes < 1000
+    assert compress(np.eye(60, dtype=np.uint8), max_bytes=100_000, **QUIET).summary.rmse == 0.0
+
+
+def test_the_same_again():
+    matrix = low_rank()
+    for promise in ({"max_error": 0.1}, {"max_bytes": 4000}):
+        one, two = (compress(matrix, **promise, verbose=False, n_threads=n).to_bytes() for n in (1, 2))
+        assert one == two
+
+
+def test_stencils_alone_take_little_and_steps_are_stored_where_they_pay():
+    random = np.random.default_rng(0)
+    blocks = random.normal(size=(4, 5))[random.integers(4, size=120)][:, random.integers(5, size=100)]
+    assert compress(blocks, max_rmse=0.01, **QUIET).parts()["residual"] == 0
+    assert compress(low_rank(), max_error=0.01, **QUIET).parts()["residual"] > 0
+
+
+@pytest.fixture(scope="module")
+def gapped() -> np.ndarray:
+    matrix = low_rank((90, 70))
+    matrix[3:9, 10:20] = np.nan
+    matrix[50] = np.inf
+    matrix[0, 0] = 1e30
+    return matrix
+
+
+def test_gaps_infinities_and_outliers_come_back(gapped):
+    small = compress(gapped, max_error=0.2, **QUIET)
+    found = decompress(small)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(gapped))
+    np.testing.assert_array_equal(found[50], gapped[50])
+    assert found[0, 0] == 1e30
+    assert np.nanmax(np.abs(found[1:50] - gapped[1:50])) <= 0.2
+    assert small.nbytes < 6000
+    nothing = compress(np.full((4, 5), np.nan), max_rmse=1.0, **QUIET)
+    assert np.isnan(decompress(nothing)).all()
+
+
+KEYS = (
+    (slice(3, 9), slice(10, 12)), (5, 7), (-1, slice(None)), (slice(None), [4, 2, 2]), ([3, 60], [1, 69]),
+    (np.arange(90) % 7 == 0, slice(60, None, -9)), slice(80, 20, -13), 4, [1, 2], (slice(5, 5), 3), Ellipsis,
+    (np.arange(4)[:, None], np.arange(3)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_any_block_is_that_of_the_whole(gapped, key, monkeypatch):
+    monkeypatch.setattr(compression, "TILE", (16, 16))
+    monkeypatch.setattr(compression, "PANEL", 40 * 70)
+    small = compress(gapped, max_error=0.2, **QUIET)
+    assert len(small.n_stencils) == 3
+    np.testing.assert_array_equal(small[key], decompress(small)[key])
+
+
+def test_bad_indices():
+    small = compress(np.eye(5), max_error=0, **QUIET)
+    for key in (5, (0, 9), [1, 8], (0, 0, 0), np.ones(3, bool), 1.5, (slice(None), "a")):
+        with pytest.raises(IndexError):
+            small[key]
+
+
+def test_panels_in_a_file_and_bytes_shared(tmp_path, monkeypatch):
+    monkeypatch.setattr(compression, "PANEL", 50 * 120)
+    matrix, path = low_rank(), tmp_path / "x.accams"
+    np.save(tmp_path / "x.npy", matrix)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    small = compress(mapped, max_bytes=9000, path=path, **QUIET)
+    assert len(small.n_stencils) == 3
+    assert path.stat().st_size == small.nbytes <= 9000
+    assert rmse(decompress(path), matrix) == pytest.approx(small.summary.rmse)
+    again = accams.load(path)
+    assert isinstance(again, CompressedMatrix)
+    np.testing.assert_array_equal(np.concatenate(list(again.blocks(rows=7))), decompress(small))
+    with pytest.raises(accams.ModelFileError, match="not a model"):
+        accams.batch.recommend_all(path, tmp_path / "out.parquet")
+
+
+def test_stacks_of_images_keep_their_shape():
+    random = np.random.default_rng(0)
+    stack = np.clip(random.normal(100, 4, (12, 20, 16)).cumsum(axis=2) / 8, 0, 255).astype(np.uint8)
+    small = compress(stack, max_error=1, **QUIET)
+    assert small.shape == stack.shape
+    assert np.abs(decompress(small).astype(int) - stack).max() <= 1
+    np.testing.assert_array_equal(small[3:5, 2], decompress(small)[3:5, 2])
+    assert small.nbytes < 0.5 * stack.nbytes
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_tables_keep_their_names(library):
+    frame = pd.DataFrame({"a": [1.5, 2.5, None], "b": [1, 2, 3], "c": [True, False, True]}, index=["x", "y", "z"])
+    table = {"pandas": frame, "polars": pl.from_pandas(frame), "arrow": pl.from_pandas(frame).to_arrow()}[library]
+    small = CompressedMatrix.from_bytes(compress(table, max_error=0, **QUIET).to_bytes())
+    assert small.column_names.tolist() == ["a", "b", "c"]
+    assert (small.row_names is None) == (library != "pandas")
+    np.testing.assert_array_equal(decompress(small), frame.astype(float).to_numpy())
+    with pytest.raises(InputError, match="column 'name' holds"):
+        compress(pd.DataFrame({"a": [1.0], "name": ["ann"]}), max_error=0)
+
+
+def test_it_prints_and_pickles():
+    small = compress(np.eye(6), max_error=0, **QUIET)
+    assert repr(small).startswith("CompressedMatrix(6 x 6 float64, ")
+    assert (len(small), small.ndim, small.size) == (6, 2, 36)
+    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(small)), np.float32), np.eye(6))
+
+
+BAD = {
+    "no promise": (np.eye(3), {}, "give one of max_bytes, max_error, max_rmse, not none"),
+    "two promises": (np.eye(3), {"max_error": 1, "max_bytes": 100}, "give one of .*, not max_bytes and max_error"),
+    "negative": (np.eye(3), {"max_error": -1}, "max_error must be a number of 0 or more"),
+    "zero mean": (np.eye(3), {"max_rmse": 0}, "max_rmse must be a number above 0"),
+    "infinite": (np.eye(3), {"max_error": np.inf}, "max_error must be a number"),
+    "text": (np.eye(3), {"max_error": "small"}, "max_error must be a number, not 'small'"),
+    "tiny bound": (np.pi * np.eye(3) + 1, {"max_error": 1e-20}, "smaller than what float64 can tell apart at 1"),
+    "no room": (np.eye(3), {"max_bytes": 20}, "max_bytes=20 is too small: the header alone takes"),
+    "hardly room": (low_rank(), {"max_bytes": 420}, "max_bytes=420 is too small"),
+    "complex": (np.eye(3) * 1j, {"max_error": 1}, "compress real and imaginary parts apart"),
+    "objects": (np.array([[1, None]], object), {"max_error": 1}, "array of object cannot be compressed: convert it"),
+    "strings": (np.array([["a"]]), {"max_error": 1}, "cannot be compressed: convert it to numbers"),
+    "long double": (np.eye(2, dtype=np.longdouble), {"max_error": 1}, "np.float64"),
+    "vector": (np.arange(5), {"max_error": 1}, "has rows and columns, and this array has 1 dimension"),
+    "scalar": (3.0, {"max_error": 1}, "has rows and columns"),
+    "empty": (np.zeros((0, 4)), {"max_error": 1}, "the matrix is empty"),
+    "ragged": ([[1, 2], [3]], {"max_error": 1}, "rows of different lengths"),
+    "sparse": (scipy.sparse.eye(4), {"max_error": 1}, "a sparse matrix cannot be compressed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gets_one_sentence(name):
+    matrix, promise, message = BAD[name]
+    with pytest.raises(InputError, match=message):
+        compress(matrix, **promise, verbose=False)
+
+
+def test_what_is_no_compressed_matrix(tmp_path):
+    with pytest.raises(accams.ModelFileError, match="there is no compressed matrix"):
+        decompress(tmp_path / "none.accams")
+    with pytest.raises(accams.ModelFileError, match="is not a matrix compressed by accams"):
+        decompress(b"something else")
+    with pytest.raises(InputError, match="decompress takes"):
+        decompress(5)
+    accams.ACCAMS(2, 2).fit(np.eye(4)).save(tmp_path / "model.accams")
+    with pytest.raises(accams.ModelFileError, match="it is an accams model"):
+        decompress(tmp_path / "model.accams")
