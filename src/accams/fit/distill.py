@@ -24,7 +24,7 @@ SEARCH = 8  # prices tried for the start
 LOPSIDED = 4.0  # ratio of the sides from which on there are many more clusters on the short side
 SHORT = 4096  # if it is at most this long: beyond, its labels are not cheap
 MOST_CLUSTERS = 512
-STEEPEST = 1.0  # power of the size with which errors may be expected to fall
+STEEPEST = 30.0  # power of the size with which errors may be expected to fall, where precision is most of it
 GROWTHS, NEAR = 4, 0.5  # prices at which stencils are grown, until the size is within so many doublings
 ROOM = 0.9  # used fraction of the bytes below which stencils are added to quantised vectors too,
 SMALL = (8, 8)  # of this shape
@@ -33,6 +33,7 @@ FILL = 2e7  # bounds the work of adding stencils at a time: their number times t
 # and those that are not worth their bits die out. By factors, the time grows with the square of the clusters.
 BY_FACTORS = ((16, 0.25), (32, 0.25))
 LOPSIDED_WHOLE, WHOLE = ((256, 3.0),), ((64, 1.0),)
+QUICK = 1 << 18  # cells up to which more starts take next to no time
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class Source:
             wanted: tuple[tuple[int, float], ...] = BY_FACTORS if lopsided else ()
         else:
             wanted = LOPSIDED_WHOLE if lopsided else WHOLE
+            if lopsided and short * long <= QUICK:
+                wanted += BY_FACTORS
         shapes = []
         for k_long, share in wanted:
             a, b = 2, min(k_long, long)
@@ -102,7 +105,8 @@ class Start:
 
     def score(self, search: Search) -> float:
         """Return the error to be expected at the maximum size, from the size now and what a byte saves."""
-        error, size = self.model.left()[0], search.size(self.model, self.price)
+        rounded = self.model.rounded(self.price)  # of clusters with few members, precision is most of the size
+        error, size = rounded.left()[0], search.size(rounded, self.price)
         fall = float(np.clip(8.0 * self.price * (size - search.least) / max(error, 1e-300), 0.0, STEEPEST))
         return float(error * search.share(size) ** fall)
 
