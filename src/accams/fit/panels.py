@@ -26,6 +26,7 @@ from accams.threads import Threads
 ROWS = 1 << 21  # cells by which sizes are estimated
 RISES = 2  # rungs in a row that do not pay, after which none does
 SMALL = 400  # bytes of what is left, below which no stencils are tried
+PHASES = 8  # of steps, where there are no stencils
 DEAD = 0.12  # of a step, around half a step, that rounds to 0 where only the mean error counts
 CLOSE = 0.01  # share of the bytes, or of the error, that may stay unused
 RICH = 0.3  # bits a cell from which on what stencils leave may be worth storing without a bound
@@ -111,6 +112,9 @@ class PanelFit:
         if np.isfinite(rung.price):
             better = self.ladder.rung(rung.price, MORE_ROUNDS)
             rung = min((rung, better), key=lambda each: self._bytes_at(each, step))
+        else:  # where nothing is predicted, values that are often the same may fall into one step or into two
+            shifts = np.arange(PHASES) / PHASES * step / self._per_cell
+            rung = min((self._shifted(rung, x) for x in shifts), key=lambda each: self._bytes_at(each, step))
         content = self._content(rung.stencils, step)
         wrong = self._off(self._decoded(content), bound)
         return content if wrong is None else self._with_kept(content, wrong)
@@ -174,6 +178,11 @@ class PanelFit:
             if rung.size > least:
                 break
         return best, step
+
+    @staticmethod
+    def _shifted(rung: Rung, shift: float) -> Rung:
+        """Return a rung with another offset."""
+        return replace(rung, stencils=replace(rung.stencils, offset=rung.stencils.offset + shift))
 
     def _arithmetic(self, stencils: StencilSum, step: float) -> Arithmetic:
         n = self.numbers

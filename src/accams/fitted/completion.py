@@ -1,8 +1,9 @@
 """Completion: what an imputer has learned, and how it fills the gaps of rows, of the fit or new ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,8 @@ class Completion:
         Z[same], std[same] = self.full[places[same]], self.std[places[same]]
         Z[empty], std[empty] = self.average
         new = np.flatnonzero(~same & ~empty & ~known.all(axis=1))
-        step = max(1, CELLS // X.shape[1])
+        width = max([int(model.sums.places[-1]) for model in self.models], default=0)  # of what stencils say of a row
+        step = max(1, CELLS // (X.shape[1] + width))
         for lo in range(0, len(new), step):
             at = new[lo : lo + step]
             Z[at], std[at] = self._fold_in(Z[at], known[at], threads)
@@ -71,17 +73,18 @@ class Completion:
     def _fold_in(self, Z: Floats, known: Mask, threads: Threads) -> tuple[Floats, Floats]:
         """Return new rows, completed on the fitted scale, and standard deviations."""
         F, variance = np.where(known, Z, self._start(np.where(known, Z, 0.0), known)), np.zeros(Z.shape)
-        targets = Targets(np.where(known, Z, 0.0), known)
+        values = np.where(known, Z, 0.0)
         for weights in self.rounds.weights:
-            parts = np.stack([part[~known] for part in self._parts(F, targets, threads)])
+            parts = np.stack([part[~known] for part in self._parts(Targets(values, known, F), threads)])
             F = F.copy()
             F[~known] = weights @ parts
             variance[~known] = disagreement(parts, weights)
         std = self.rounds.spread.of(np.arange(Z.shape[1]), variance)
         return F, np.where(known, 0.0, std)
 
-    def _parts(self, F: Floats, targets: Targets, threads: Threads) -> list[Floats]:
+    def _parts(self, targets: Targets, threads: Threads) -> list[Floats]:
         """Return the parts of the blend of one round, as `Completing.round` has them."""
+        F = targets.otherwise
         across, parts, further = np.ascontiguousarray(F.T), list[Floats](), None
         assert self.rounds.columns is not None
         if self.by_rows:
@@ -113,12 +116,18 @@ class Completion:
 
     def _recognised(self, X: Floats) -> Positions:
         """Return which row of the fit each row is, by its known cells and their places; -1 for a new one."""
-        hashes, order = self._hashes
-        at = np.minimum(np.searchsorted(hashes, row_hashes(X)), len(hashes) - 1)
-        places = order[at]
-        own = self.rows[places]
-        same = ((own == X) | (np.isnan(own) & np.isnan(X))).all(axis=1)
-        return np.where(same, places, -1)
+        (hashes, order), own = self._hashes, row_hashes(X)
+        at = np.minimum(np.searchsorted(hashes, own), len(hashes) - 1)
+        some = np.flatnonzero(hashes[at] == own)
+        places, known = order[at[some]], self.rows[order[at[some]]]
+        same = ((known == X[some]) | (np.isnan(known) & np.isnan(X[some]))).all(axis=1)
+        out = np.full(len(X), -1, np.int64)
+        out[some[same]] = places[same]
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone, without what is derived from them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 def _folded_in(model: Model, begins: Positions, cols: Positions, values: Floats) -> Floats:

@@ -14,8 +14,8 @@ from accams.kernels.jit import kernel
 DIRECT = 16  # magnitudes, with their signs, that have a token each
 TOKENS = DIRECT + 2 * 29
 CONTEXTS = 72
-CAP = 1 << 28  # of magnitudes in contexts, so that they fit
-FRACTION = 4  # bits after the point of averages
+CAP = 1 << 25  # of magnitudes in contexts, so that they fit
+FRACTION = 8  # bits after the point of averages, more than the longest decay
 LOW = np.uint64(1 << 16)  # of the coder's state, as in `kernels/coding.py`
 WORD = np.uint64(16)
 MASK = np.uint64(0xFFFF)

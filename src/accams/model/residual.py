@@ -18,7 +18,7 @@ from accams.model.container import Tensors
 from accams.threads import Threads
 
 TILE = (512, 512)
-DECAYS = (2, 3, 5)  # of the averages of contexts: over about 4, 8 or 32 cells
+DECAYS = (2, 3, 5, 7)  # of the averages of contexts: over about 4 to 128 cells
 SAMPLE = 1 << 20  # cells by which a layout is chosen
 ENTRY = 7.0  # approximate bits of a frequency in a table,
 TABLE = 60.0  # and of what else comes with one
