@@ -39,6 +39,7 @@ from rivals.imputation import (
     knn,
     low_rank,
     soft_impute,
+    tuned_iterative,
     tuned_knn,
     within,
 )
@@ -223,6 +224,7 @@ def methods(shape: tuple[int, int], threads: int | None, names: list[str] | None
     }
     if not wide:
         found["IterativeImputer"] = iterative
+        found["IterativeImputer, tuned"] = tuned_iterative
     else:
         found["IterativeImputer, 10 nearest, 2 rounds"] = partial(iterative, n_nearest=10, max_iter=2)
         found["IterativeImputer, 50 nearest, 5 rounds"] = partial(iterative, n_nearest=50, max_iter=5)

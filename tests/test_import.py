@@ -50,7 +50,7 @@ def test_a_fit_does_not_wait_for_scikit_learn() -> None:
 
 SOURCE = Path(accams.__file__).parent
 FLOORS = (
-    "kernels", "data", "model", "engine", "fit", "use", "report", "fitted", "estimators", "batch", "explore",
+    "kernels", "data", "model", "engine", "fit", "use", "report", "fitted", "estimators", "codec", "batch", "explore",
     "serve", "cli",
 )  # fmt: skip
 BESIDE = {  # floors that these may use; those may be used by all that are named in ABOVE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 __all__ = [
-    "ACCAMS", "BayesianACCAMS", "CompressedMatrix", "Diagnostics", "Drift", "Evaluation",
+    "ACCAMS", "ACCAMSImputer", "BayesianACCAMS", "CompressedMatrix", "Diagnostics", "Drift", "Evaluation",
     "Explanation", "FoldedRow", "InputError", "Interactions", "ItemACCAMS", "ItemMap", "ListEvaluation",
     "ListExplanation", "MissingDataError", "Model", "ModelFileError", "Observations", "Posterior", "Priors",
     "Recommendation", "Records", "Schedule", "Stencil", "StencilSum", "Step", "Sweep", "__version__", "baselines",
@@ -23,6 +23,7 @@ _NAMES = {  # by module
     "errors": ("InputError", "MissingDataError", "ModelFileError"),
     "estimators.accams": ("ACCAMS",),
     "estimators.bayesian": ("BayesianACCAMS",),
+    "estimators.imputer": ("ACCAMSImputer",),
     "estimators.items": ("ItemACCAMS",),
     "fit.backfit": ("Step",),
     "fit.run": ("Sweep",),
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from accams.errors import InputError, MissingDataError, ModelFileError
     from accams.estimators.accams import ACCAMS
     from accams.estimators.bayesian import BayesianACCAMS
+    from accams.estimators.imputer import ACCAMSImputer
     from accams.estimators.items import ItemACCAMS
     from accams.fit.backfit import Step
     from accams.fit.run import Sweep
