@@ -19,7 +19,7 @@ from accams.cli.main import app
 
 COMMANDS = (
     "demo", "fit", "ingest", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "report",
-    "explore", "update", "compress", "serve", "reproduce", "doctor",
+    "explore", "update", "compress", "decompress", "serve", "reproduce", "doctor",
 )  # fmt: skip
 
 

@@ -68,3 +68,5 @@ def test_which_of_both_the_file_tells(folder, posterior):
     assert wrong.exit_code == 2
     assert "no range within 0:60" in wrong.output
     assert not out.exists()
+    assert "what is to be read" in refusal("compress", folder / "x.npy", "--max-error", "1", "-o", folder / "x.npy")
+    assert "there is no file" in refusal("compress", folder / "none", "--max-error", "1", "-o", out)

@@ -54,6 +54,29 @@ def test_tables(tmp_path):
         read(tmp_path / "e.csv")
 
 
+def test_ragged_tables_are_refused(tmp_path):
+    (tmp_path / "r.csv").write_text("a,b,c\n1,2,3\n4,5\n6,7,8,9\n")
+    with pytest.raises(InputError, match=r"r\.csv"):
+        read(tmp_path / "r.csv")
+
+
+def test_images_keep_what_they_hold(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 4, 4), dtype=np.uint8)
+    image.fromarray(pixels).save(tmp_path / "a.png")
+    np.testing.assert_array_equal(read(tmp_path / "a.png")[0], pixels)
+    write_matrix(tmp_path / "b.png", [pixels], pixels.shape, pixels.dtype, NO_NAMES)
+    np.testing.assert_array_equal(read(tmp_path / "b.png")[0], pixels)
+    for name in ("x/0.png", "x/0.bmp"):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        image.fromarray(pixels[..., 0]).save(tmp_path / name)
+    assert read(tmp_path / "x")[1] == [["0.bmp", "0.png"], None]
+    frames = [image.fromarray(pixels[..., k]) for k in range(2)]
+    frames[0].save(tmp_path / "two.gif", save_all=True, append_images=frames[1:])
+    with pytest.raises(InputError, match="has 2 frames"):
+        read(tmp_path / "two.gif")
+
+
 def test_images(tmp_path):
     image = pytest.importorskip("PIL.Image")
     stack = np.random.default_rng(0).integers(0, 256, (3, 8, 6), dtype=np.uint8)

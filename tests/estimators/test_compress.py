@@ -167,6 +167,52 @@ def test_no_more_bytes_than_it_takes():
     assert compress(np.eye(60, dtype=np.uint8), max_bytes=100_000, **QUIET).summary.rmse == 0.0
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_mean_error_is_kept_beside_outliers_and_below_what_a_type_can_tell(dtype):
+    random, matrix = np.random.default_rng(5), low_rank().astype(dtype)
+    largest = float(np.finfo(dtype).max)
+    matrix[random.random(matrix.shape) < 0.1] = min(largest, 1e20)
+    matrix[3, 4] = largest
+    for wanted in (0.5, 1e-4):
+        small = compress(matrix, max_rmse=wanted, **QUIET)
+        assert small.summary.rmse <= wanted
+        with np.errstate(over="ignore"):
+            assert np.sqrt(np.mean(np.square(away(matrix, decompress(small))))) <= wanted * 1.001
+
+
+def test_with_room_for_all_everything_comes_back():
+    matrix = low_rank((40, 30))
+    for size in (20_000, 10**7):
+        assert compress(matrix, max_bytes=size, **QUIET).summary.max_error == 0.0
+    decimals = np.round(low_rank((6, 4)), 2)
+    assert compress(decimals, max_bytes=2000, **QUIET).summary.rmse < 1e-6
+
+
+def test_large_integers_and_large_bounds():
+    matrix = (low_rank() * 1e15).astype(np.int64)
+    small = compress(matrix, max_rmse=1e14, **QUIET)
+    assert small.summary.rmse <= 1e14
+    assert small.nbytes < 0.2 * matrix.nbytes
+    assert compress(matrix, max_bytes=4000, **QUIET).nbytes <= 4000
+    assert compress(np.arange(9, dtype=np.uint8)[:, None], max_error=1e19, **QUIET).nbytes < 1000
+
+
+def test_masked_cells_are_missing():
+    masked = np.ma.masked_array(low_rank((20, 10)), mask=low_rank((20, 10)) > 1)
+    np.testing.assert_array_equal(np.isnan(decompress(compress(masked, max_error=0.1, **QUIET))), masked.mask)
+    with pytest.raises(InputError, match="masked cells of int64"):
+        compress(np.ma.masked_equal(np.arange(6).reshape(2, 3), 4), max_error=1)
+
+
+def test_neighbours_of_images_and_channels():
+    x, y = np.meshgrid(np.arange(90) / 20, np.arange(30) / 9)
+    image = np.stack([100 * np.sin(x) * np.cos(y), 60 * np.cos(x), 40 * np.sin(y)], axis=-1).astype(np.int32)
+    flat = compress(image.reshape(30, -1), max_error=1, **QUIET).nbytes
+    assert compress(image, max_error=1, **QUIET).nbytes < flat
+    wide = np.stack([np.cumsum(np.ones((4, 2500), int), axis=1) // 7 + k for k in range(2)])
+    assert compress(wide, max_error=0, **QUIET).nbytes < 0.1 * wide.nbytes
+
+
 def test_the_same_again():
     matrix = low_rank()
     for promise in ({"max_error": 0.1}, {"max_bytes": 4000}):
@@ -259,6 +305,8 @@ def test_tables_keep_their_names(library):
     assert small.column_names.tolist() == ["a", "b", "c"]
     assert (small.row_names is None) == (library != "pandas")
     np.testing.assert_array_equal(decompress(small), frame.astype(float).to_numpy())
+    numbered = pd.DataFrame(np.eye(3))
+    np.testing.assert_array_equal(decompress(compress(numbered, max_error=0, **QUIET)), np.eye(3))
     with pytest.raises(InputError, match="column 'name' holds"):
         compress(pd.DataFrame({"a": [1.0], "name": ["ann"]}), max_error=0)
 

@@ -30,6 +30,7 @@ def compress_file(
     given = [x for x in (max_bytes, max_error, max_rmse) if x is not None]
     if len(given) != 1:
         raise InputError(NEEDED)
+    _check_paths(path, output)
     if container.is_container(path):
         if is_matrix(path):
             raise InputError(f"{path} is compressed already: accams decompress reads it")
@@ -56,6 +57,7 @@ def compress_file(
 
 def decompress_file(path: Path, output: Path, rows: str | None, columns: str | None) -> None:
     """Write a compressed matrix as a plain file."""
+    _check_paths(path, output)
     matrix = opened(path)
     check_outputs({"matrix": output} if output.suffix else {})
     begun = perf_counter()
@@ -95,6 +97,14 @@ def show_info(path: Path, plot: Path | None) -> None:
         check_outputs({"figure": plot})
         draw_curve(curve_of(matrix), plot)
         out.print(f"wrote {plot}", highlight=False, markup=False)
+
+
+def _check_paths(path: Path, output: Path) -> None:
+    """Raise InputError for a file that is not there, and for one that would be overwritten by what it becomes."""
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    if output.exists() and output.samefile(path):
+        raise InputError(f"{output} is what is to be read: give --output another name")
 
 
 def _describe(table: Any, matrix: CompressedMatrix) -> None:

@@ -21,12 +21,17 @@ def values_of_frame(frame: Any) -> tuple[NDArray[Any], tuple[Index | None, Index
     """
     import narwhals.stable.v1 as nw
 
-    table = nw.from_native(frame, eager_only=True)
-    columns = [_numbers(table[name], name) for name in table.columns]
+    try:
+        series = list(nw.from_native(frame, eager_only=True).iter_columns())
+    except Exception as error:  # of narwhals, for names that it does not take
+        raise InputError(
+            f"the table cannot be read ({type(error).__name__}): give its columns distinct names"
+        ) from None
+    columns = [_numbers(each, str(each.name)) for each in series]
     if not columns:
         raise InputError("the table has no columns")
-    values = np.stack(columns, axis=1) if len(table) else np.zeros((0, len(columns)))
-    return values, (_row_names(frame), _index([str(name) for name in table.columns]))
+    values = np.stack(columns, axis=1)
+    return values, (_row_names(frame), _index([str(each.name) for each in series]))
 
 
 def _numbers(column: Any, name: str) -> NDArray[Any]:

@@ -17,6 +17,8 @@ from accams.writing import replacing
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".pgm", ".ppm", ".webp")
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
+READ_CSV = "read_csv(?, sample_size=-1, skip=0, strict_mode=true, null_padding=false, ignore_errors=false)"
+MODES = ("1", "L", "LA", "RGB", "RGBA", "I", "I;16", "F")  # of images whose values are taken as they are
 EXTRA = "reading and writing images needs Pillow: pip install 'accams[images]'"
 Names = tuple[Index | None, Index | None]
 
@@ -80,7 +82,7 @@ def _of_archive(file: DataFile, wanted: str | None) -> NDArray[Any]:
 
 def _table(file: DataFile) -> FoundMatrix:
     """Return a table of numbers; a first column of distinct text has the names of the rows."""
-    reader = "read_parquet(?)" if file.format == "parquet" else "read_csv(?, sample_size=-1, ignore_errors=false)"
+    reader = "read_parquet(?)" if file.format == "parquet" else READ_CSV
     with scan.connect(file.scratch) as con:
         import duckdb
 
@@ -127,14 +129,19 @@ def _images(path: Path) -> FoundMatrix:
     arrays = list[NDArray[Any]]()
     for each in files:
         with clear_errors(each.name), image.open(each) as opened:
-            plain = opened if opened.mode in ("L", "RGB", "I", "I;16", "F") else opened.convert("RGB")
-            arrays.append(np.asarray(plain))
+            if getattr(opened, "n_frames", 1) > 1:
+                raise InputError(f"{each.name} has {opened.n_frames} frames: save them as images of their own")
+            clear = "transparency" in opened.info or opened.mode in ("PA", "La", "RGBa")
+            arrays.append(np.asarray(opened if opened.mode in MODES else opened.convert("RGBA" if clear else "RGB")))
         if arrays[-1].shape != arrays[0].shape or arrays[-1].dtype != arrays[0].dtype:
             first, last = (f"{x.shape} {x.dtype}" for x in (arrays[0], arrays[-1]))
             raise InputError(f"images of one size are rows of a matrix: {files[0].name} is {first}, {each.name} {last}")
     if not path.is_dir():
         return FoundMatrix(arrays[0])
-    return FoundMatrix(np.stack(arrays), (Index(np.array([each.stem for each in files], dtype=object)), None))
+    names = [each.stem for each in files]
+    if len({name.lower() for name in names}) < len(names):
+        names = [each.name for each in files]
+    return FoundMatrix(np.stack(arrays), (Index(np.array(names, dtype=object)), None))
 
 
 def _pillow() -> Any:
@@ -196,7 +203,7 @@ def _write_table(path: Path, matrix: NDArray[Any], names: tuple[NDArray[Any] | N
 def _write_images(path: Path, matrix: NDArray[Any], names: NDArray[Any] | None) -> None:
     image = _pillow()
     if path.suffix:
-        if matrix.ndim == 3 and matrix.shape[-1] != 3:
+        if matrix.ndim == 3 and matrix.shape[-1] > 4:
             raise InputError(f"{path.name}: a stack of images needs a folder: give a name without an ending")
         with replacing(path) as temporary:
             image.fromarray(matrix).save(temporary, format=image.registered_extensions()[path.suffix.lower()])

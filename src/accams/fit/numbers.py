@@ -15,7 +15,7 @@ Values = NDArray[Any]
 Floats = NDArray[np.float64]
 DIVISORS = (1, 2, 4, 8, 10, 100, 1000, 10_000)  # of whole numbers that values may be
 EXACT = 2.0**53  # whole numbers that doubles hold
-LARGEST = 2**61  # that are compressed; larger ones are kept as they are
+LARGEST = 2**60  # that are compressed; larger ones are kept as they are
 NEAR = 1e-9  # relative error of a bound in units of whole numbers
 COARSE = 0.75  # share of the step of a bound that whole steps must have
 SOME = 4096  # values that are looked at first
@@ -68,12 +68,15 @@ class Numbers:
         return out if self.kept is None else out & ~self.kept
 
 
-def numbers_of(values: Values, bound: float | None) -> Numbers:
-    """Return the numbers of a panel, to be compressed with a bound on the error of each, or without."""
+def numbers_of(values: Values, bound: float | None, precision: float | None = None) -> Numbers:
+    """Return the numbers of a panel, to be compressed with a bound on the error of each, or without.
+
+    `precision` is about the error that they may have; cells that are too far from the others for that are kept.
+    """
     kinds = _kinds_of(values)
     present = values if kinds is None else values[kinds == 0]
     divisor = _divisor(present, bound)
-    large = _too_large(values, kinds, present, bound, divisor)
+    large = _too_large(values, kinds, present, bound if precision is None else precision, divisor)
     known = (
         (None if kinds is None else kinds == 0) if large is None else ~large & (True if kinds is None else kinds == 0)
     )
@@ -108,7 +111,7 @@ def _divisor(present: Values, bound: float | None) -> int:
     if bound is None or not present.size:
         return 0
     for divisor in DIVISORS:
-        units = bound * divisor
+        units = min(bound * divisor, float(LARGEST))
         step = 2 * floor(units if divisor <= 8 else units * (1.0 - NEAR)) + 1
         if (bound and step < COARSE * 2.0 * units) or not _is_whole(present[:SOME], divisor):
             continue
@@ -149,12 +152,18 @@ def _too_large(
         return None
     else:
         step = max(2.0 * bound, 1.0 / divisor if divisor else 0.0)
-        middle = float(np.median(present.astype(np.float64)))
+        middle = _median(present)
         with np.errstate(invalid="ignore", over="ignore"):
             far = np.abs(values.astype(np.float64) - middle) > 0.5 * MOST_STEPS * step
         if kinds is not None:
             far &= kinds == 0
     return np.asarray(far) if far.any() else None
+
+
+def _median(values: Values) -> float:
+    """Return a median that is one of the values, so that nothing overflows."""
+    flat = values.ravel()
+    return float(np.partition(flat, flat.size // 2)[flat.size // 2])
 
 
 def _filled(x: Floats, known: NDArray[np.bool_]) -> Floats:
@@ -179,8 +188,9 @@ def check_bound(values: Values, bound: float) -> None:
     finite = np.abs(values[np.isfinite(values)])
     if not finite.size:
         return
-    usual = float(np.median(finite))
-    spacing = float(np.spacing(np.asarray(usual, values.dtype)))
+    usual = _median(finite)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spacing = float(np.spacing(np.asarray(usual, values.dtype)))
     if bound < 0.5 * spacing and not _is_whole(values[np.isfinite(values)], 1):
         raise InputError(
             f"max_error={bound:g} is smaller than what {values.dtype.name} can tell apart at {usual:g}: "

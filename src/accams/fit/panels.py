@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from accams.errors import InputError
 from accams.fit.distill import distill
 from accams.fit.ladder import MORE_ROUNDS, NONE, Ladder, Rung
-from accams.fit.numbers import MARGIN, Numbers, check_bound, numbers_of
+from accams.fit.numbers import LARGEST, MARGIN, Numbers, check_bound, numbers_of
 from accams.model.arithmetic import Arithmetic
 from accams.model.panel import Base, Content, Packed, tick_for
 from accams.model.residual import NEAR, NO_SKIP, TILE, Layout, Skip, bits_of, choose_layout, sampled
@@ -30,6 +30,7 @@ PHASES = 8  # of steps, where there are no stencils
 DEAD = 0.12  # of a step, around half a step, that rounds to 0 where only the mean error counts
 CLOSE = 0.01  # share of the bytes, or of the error, that may stay unused
 RICH = 0.3  # bits a cell from which on what stencils leave may be worth storing without a bound
+FINEST = 2.0**-28  # step of cells, with which even the farthest are reached
 FILES = 6  # that are made to meet a number of bytes
 Steps = NDArray[np.int32]
 
@@ -78,7 +79,7 @@ class PanelFit:
         bound = promise.amount if promise.kind == "max_error" else None
         if bound is not None:
             check_bound(values, bound)
-        self.numbers: Numbers = numbers_of(values, bound)
+        self.numbers: Numbers = numbers_of(values, bound, None if promise.kind == "max_bytes" else promise.amount)
         self.shape = values.shape[0], values.shape[1]
         self.ladder = Ladder(self.numbers.cells, seed, self.threads, lambda x: report(x * self._to_values))
         self._layout_of_kinds = Layout(tile)
@@ -103,7 +104,7 @@ class PanelFit:
         """Return the smallest panel in which no cell is off by more than the bound."""
         bound = self.promise.amount
         if self.numbers.divisor:
-            units = bound * self.numbers.divisor
+            units = min(bound * self.numbers.divisor, LARGEST)
             step = 2 * int(units if self.numbers.divisor <= 8 else units * (1.0 - 1e-9)) + 1.0
         else:
             eps = float(np.finfo(self.numbers.values.dtype).eps)
@@ -131,7 +132,7 @@ class PanelFit:
             if errors.rms <= self.promise.amount:
                 return content
             wanted *= 0.98 * self.promise.amount / errors.rms
-        return self._content(rung.stencils, self._smallest_step())
+        return self._with_worst_kept(content)
 
     def _within_bytes(self) -> Content:
         """Return an accurate panel of at most so many bytes."""
@@ -249,14 +250,17 @@ class PanelFit:
 
     def _smallest_step(self) -> float:
         n = self.numbers
-        return 1.0 if n.divisor else max(2.0**-30, float(np.finfo(n.values.dtype).eps))
+        return 1.0 if n.divisor else max(FINEST, float(np.finfo(n.values.dtype).eps))
 
     def _error_at(self, rung: Rung, step: float) -> float:
         """Return the root mean squared error of cells with these stencils and this step."""
-        steps, _, (arithmetic, predicted) = self._steps(rung.stencils, step, DEAD)
-        rest = (self.numbers.exact - predicted - arithmetic.step * steps) / self._per_cell
+        steps, far, (arithmetic, predicted) = self._steps(rung.stencils, step, DEAD)
+        whole = int(arithmetic.step) * steps.astype(np.int64) if self.numbers.divisor else arithmetic.step * steps
+        rest = (self.numbers.exact - predicted - whole) / self._per_cell
+        rest[far] = 0.0  # which are kept
         number = self.numbers.is_number
-        return float(np.sqrt(np.mean(np.square(rest if number is None else rest[number]))))
+        rest = rest if number is None else rest[number]
+        return float(np.sqrt(np.mean(np.square(rest)))) if rest.size else 0.0
 
     def _at_bytes(self, rung: Rung, room: float) -> tuple[float, float]:
         """Return the error with these stencils and steps that fill the room, and the step."""
@@ -323,18 +327,20 @@ class PanelFit:
         """Return the panel with these stencils and the finest step with which it fits."""
         rung = self.ladder.rung(rung.price, MORE_ROUNDS) if np.isfinite(rung.price) else rung
         best: Content | None = None
-        low, high = 0.0, np.inf  # steps known to be too small, and small enough
+        low, high, smallest = 0.0, np.inf, self._smallest_step()  # steps known to be too small, and small enough
         for _ in range(2 * FILES):
+            step = max(step, smallest)
             content = self._content(rung.stencils, step, DEAD)
             size = content.pack(self.threads).nbytes
             if size <= most:
                 best, high = content, step
-                if size >= (1.0 - CLOSE) * most or (self.numbers.divisor and step <= 1.0):
+                if size >= (1.0 - CLOSE) * most or step <= (1.0 + CLOSE) * smallest:
                     break
             else:
                 low = step
             # A cell takes log2 of the steps in its range: so many more bytes for a finer step.
-            guess = step * 2.0 ** (8.0 * (size - (1.0 - 0.5 * CLOSE) * most) / (self.shape[0] * self.shape[1]))
+            doublings = 8.0 * (size - (1.0 - 0.5 * CLOSE) * most) / (self.shape[0] * self.shape[1])
+            guess = max(step * 2.0 ** float(np.clip(doublings, -64.0, 64.0)), smallest)
             step = guess if low < guess < high else np.sqrt(low * high) if low and high < np.inf else guess
             if self.numbers.divisor:
                 step = float(max(1.0, np.rint(step)))
@@ -342,6 +348,9 @@ class PanelFit:
                     step = low + 1.0 if best is None else 0.0
                 if not step:
                     break
+        if best is not None and step <= (1.0 + CLOSE) * smallest:
+            everything = self._with_kept(self._content(self.ladder.bare.stencils, 0.0), np.ones(self.shape, bool))
+            return everything if everything.pack(self.threads).nbytes <= most else best
         return best or self._small(most)
 
     # -- contents ---------------------------------------------------------------------------------------------------
@@ -387,6 +396,18 @@ class PanelFit:
         kept[content.kept_at] = True
         at = np.flatnonzero(kept)
         return replace(content, kept_at=at, kept=self.numbers.values.ravel()[at])
+
+    def _with_worst_kept(self, content: Content) -> Content:
+        """Return a panel in which as many of the worst cells are kept as they are as the mean error needs."""
+        away = self._differences(self._decoded(content)).astype(np.float64)
+        if self.numbers.kinds is not None:
+            away[self.numbers.kinds > 0] = 0.0
+        with np.errstate(over="ignore"):
+            squares = np.square(away / self.promise.amount)
+        n = away.size if self.numbers.kinds is None else int((self.numbers.kinds == 0).sum())
+        rising = np.sort(squares, axis=None)
+        fine = int(np.searchsorted(np.cumsum(rising), 0.999 * n, side="right"))
+        return content if fine == len(rising) else self._with_kept(content, squares >= rising[fine])
 
     def _errors(self, out: NDArray[Any], content: Content) -> Errors:
         away = self._differences(out).astype(np.float64)

@@ -24,10 +24,12 @@ from accams.model.residual import NEAR, TILE
 from accams.settings.kinds import Integer
 from accams.threads import Threads
 
+LARGEST = 10**300  # of numbers that are promised
 PANEL = 1 << 25  # cells that are compressed at a time: about half a gigabyte of memory for 2^22 of them
 SPARE = 64  # bytes of numbers in the header that may become longer
 PROMISES = ("max_bytes", "max_error", "max_rmse")
-FIELD_TILE = 4096  # columns of a tile of a stack of images
+FIELD_TILE, LINES = 4096, 8  # columns of a tile of a stack of images, and lines of an image at least
+CHANNELS = 4  # of an image, at most
 
 
 class Rows(Protocol):
@@ -105,7 +107,7 @@ def compress(
     seed, threads = seed_of(random_state), Threads(n_threads)
     plan = Plan.of(rows, promise, names)
     writer = Writer(plan.shape, plan.dtype, names)
-    with ProgressBar(verbose, "compressing") as bar, closing(threads):
+    with ProgressBar(verbose, "compressing") as bar, closing(threads), closing(writer):
         began, done, errors = perf_counter(), 0, list[Errors]()
         for p, (values, share) in enumerate(plan.panels(rows)):
 
@@ -126,9 +128,9 @@ def compress(
             packed, of_panel = fit.pack()
             writer.add(packed)
             errors.append(of_panel)
-    of_all = Errors.joined(errors)
-    summary = Summary({promise.kind: promise.amount}, of_all.largest, of_all.rms, plan.nbytes)
-    return writer.finish(summary, None if path is None else Path(path))
+        of_all = Errors.joined(errors)
+        summary = Summary({promise.kind: promise.amount}, of_all.largest, of_all.rms, plan.nbytes)
+        return writer.finish(summary, None if path is None else Path(path))
 
 
 def decompress(source: Any) -> NDArray[Any]:
@@ -190,14 +192,11 @@ class Plan:
         if prod(shape) == 0:
             raise InputError(f"the matrix is empty: it has the shape {shape}")
         columns = prod(shape[1:])
-        near, tile = NEAR, TILE
-        if len(shape) > 2:  # neighbours in an image: before, above and both
-            width = prod(shape[2:])
-            near = (0, 1), (0, width), (0, width + 1)
-            tile = max(1, TILE[0] * TILE[1] // FIELD_TILE), max(FIELD_TILE // width, 1) * width
+        near, tile = _neighbours(shape)
         room = 0
         if promise.kind == "max_bytes":
-            least = Writer(shape, dtype, names).nbytes(Summary({"max_bytes": promise.amount}, 0.0, 0.0, 0)) + SPARE
+            with closing(Writer(shape, dtype, names)) as empty:
+                least = empty.nbytes(Summary({"max_bytes": promise.amount}, 0.0, 0.0, 0)) + SPARE
             room = int(promise.amount) - least
             if room < 1:
                 raise InputError(f"max_bytes={int(promise.amount):,} is too small: the header alone takes {least:,}")
@@ -221,6 +220,20 @@ class Plan:
             yield values, Promise(self.promise.kind, amount)
 
 
+def _neighbours(shape: tuple[int, ...]) -> tuple[tuple[tuple[int, int], ...], tuple[int, int]]:
+    """Return the neighbours by which cells may be predicted, as rows above and columns before, and a tile.
+
+    The last sizes of an image are its channels, if they are few; lines of a stack of images stand side by side.
+    """
+    channels = shape[-1] if len(shape) > 2 and shape[-1] <= CHANNELS else 1
+    line = prod(shape[2:])
+    if line == channels:
+        return tuple((a, b * channels) for a, b in NEAR), TILE
+    width = max(FIELD_TILE // line, LINES) * line
+    height = max(1, TILE[0] * TILE[1] // width)
+    return ((0, channels), (0, line), (0, line + channels), (1, 0)), (height, width)
+
+
 def _promise(max_bytes: int | None, max_error: float | None, max_rmse: float | None) -> Promise:
     """Return the one promise that is asked for."""
     asked = dict(zip(PROMISES, (max_bytes, max_error, max_rmse), strict=True))
@@ -233,6 +246,8 @@ def _promise(max_bytes: int | None, max_error: float | None, max_rmse: float | N
         return Promise(name, int(amount))
     if isinstance(amount, bool) or not isinstance(amount, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number, not {amount!r}")
+    if isinstance(amount, int) and abs(amount) > LARGEST:
+        raise InputError(f"{name} is too large: compress nothing at all")
     if not (np.isfinite(amount) and amount >= 0 and (amount > 0 or name == "max_error")):
         raise InputError(
             f"{name} must be a number {'of 0 or more' if name == 'max_error' else 'above 0'}, not {amount}"
@@ -253,10 +268,26 @@ def _type_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     raise InputError(f"an array of {dtype} cannot be compressed: {what}")
 
 
+def _unmasked(matrix: Any) -> NDArray[Any]:
+    """Return a masked array with NaN where it is masked."""
+    if not np.ma.is_masked(matrix):
+        return np.asarray(matrix.data)
+    if matrix.dtype.kind != "f":
+        raise InputError(
+            f"masked cells of {matrix.dtype} cannot be told from others: convert it with X.astype(float), or fill them "
+            "with X.filled(value)"
+        )
+    return np.asarray(matrix.filled(np.nan))
+
+
 def _rows_of(matrix: Any) -> tuple[Rows, tuple[Index | None, Index | None]]:
     """Return a matrix as something with rows, and the names of rows and columns that it has."""
     if isinstance(matrix, NamedRows):
         return matrix.rows, matrix.names
+    if isinstance(matrix, CompressedMatrix):
+        return matrix, (None, None)
+    if isinstance(matrix, np.ma.MaskedArray):
+        return _unmasked(matrix), (None, None)
     if is_frame(matrix):
         from accams.data.frames import values_of_frame
 

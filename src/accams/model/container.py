@@ -97,7 +97,7 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
         raise ModelFileError(f"there is no {NAMES[kind][0]} {path}")
     try:
         data = memoryview(path.read_bytes())
-        header, table, begin = _read_header(data, len(data))
+        header, table, begin = _read_header(data)
         _check_kind(path, header, kind, newest)
         return header, _read_tensors(np.frombuffer(data, np.uint8)[begin:], table, header["checksums"])
     except ModelFileError:
@@ -112,7 +112,7 @@ def kind_of(path: str | Path) -> str | None:
         return None
     try:
         with Path(path).open("rb") as stream:
-            kind = _read_header(_beginning(stream), os.fstat(stream.fileno()).st_size)[0]["kind"]
+            kind = _read_header(_beginning(stream))[0]["kind"]
     except (OSError, *DAMAGE):
         return None
     return kind if isinstance(kind, str) else None
@@ -132,7 +132,7 @@ class LazyFile:
             else:
                 with source.open("rb") as stream:
                     begin, self.size = _beginning(stream), os.fstat(stream.fileno()).st_size
-            self.header, self._table, self._begin = _read_header(begin, self.size)
+            self.header, self._table, self._begin = _read_header(begin)
             _check_kind(self.path, self.header, kind, newest)
             self._check_offsets()
         except ModelFileError:
@@ -212,10 +212,10 @@ def damaged_reason(error: Exception) -> str:
     return reason if len(reason) <= LONGEST_REASON else reason[:LONGEST_REASON] + "..."
 
 
-def _read_header(data: memoryview, size: int) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Return our header, the table of tensors, and where the tensors begin, of a file of this size."""
+def _read_header(data: memoryview) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Return our header, the table of tensors, and where the tensors begin, of a file or of its beginning."""
     length = int.from_bytes(data[:8], "little")
-    if length > min(size - 8, len(data) - 8, LONGEST_HEADER):
+    if length > min(len(data) - 8, LONGEST_HEADER):
         raise ValueError("the file is truncated, or its header is too long")
     begin = 8 + length
     text = bytes(data[8:begin])

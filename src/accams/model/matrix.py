@@ -295,6 +295,8 @@ class Writer:
     def __post_init__(self) -> None:
         for axis, index in zip(AXES, self.names, strict=True):
             if index is not None:
+                if not index.is_positional and len(set(index.ids.tolist())) < len(index):
+                    raise InputError(f"some names of {axis}s come twice")
                 self._more[axis], tensor = idcoding.pack_ids(index)
                 if tensor is not None:
                     self._store(f"names/{axis}", tensor)
@@ -319,6 +321,10 @@ class Writer:
     def nbytes(self, summary: Summary) -> int:
         """Return the bytes of the file with the panels so far."""
         return len(self.head(summary)) + sum(each.nbytes for each in self._described)
+
+    def close(self) -> None:
+        """Let go of what has been stored."""
+        self._stored.close()
 
     def finish(self, summary: Summary, path: Path | None = None) -> CompressedMatrix:
         """Return the matrix, written to a file if there is a path."""
