@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from accams.data.gaps import Flags, Floats, Gaps, gaps_of, whole_columns
@@ -107,6 +109,8 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
     >>> bool(np.abs(full - truth).mean() < 0.05)
     True
     """
+
+    __metadata_request__transform = MappingProxyType({"return_std": UNUSED})  # an option, and not data to be routed
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn to fill the gaps of a matrix, and fill its own.
