@@ -235,7 +235,7 @@ def penalties(w: Floats, q: Floats, squares: Floats, counts: Floats) -> Floats:
     variance = noise / (0.01 * np.maximum(w.sum(axis=1) / counts, 1e-12))
     moving = np.ones(len(w), np.bool_)  # each stops by itself, so that it does not depend on the others of its batch
     for _ in range(ITERATIONS):
-        shrunk = w + (noise / variance)[:, None]
+        shrunk = np.maximum(w + (noise / variance)[:, None], 1e-300)
         slopes = q / shrunk
         degrees = (w / shrunk).sum(axis=1)
         left = squares - 2.0 * (slopes * q).sum(axis=1) + (slopes * slopes * w).sum(axis=1)

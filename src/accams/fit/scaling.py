@@ -42,7 +42,8 @@ class Scaling:
         if scale == "columns" or (scale == "auto" and not one_unit(centre, trimmed)):
             limits = np.stack([np.full_like(centre, -FAR), np.full_like(centre, FAR)])
             return cls(centre, robust, limits, np.stack([low - widening, high + widening]))
-        middle, typical = float(np.median(centre)), float(np.sqrt(np.mean(trimmed**2)))
+        largest = float(trimmed.max()) or 1.0
+        middle, typical = float(np.median(centre)), largest * float(np.sqrt(np.mean((trimmed / largest) ** 2)) or 1.0)
         limits = (np.stack([centre - FAR * robust, centre + FAR * robust]) - middle) / typical
         bounds = np.stack([np.full_like(low, low.min()), np.full_like(high, high.max())])
         return cls(np.full_like(centre, middle), np.full_like(centre, typical), limits, bounds)
