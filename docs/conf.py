@@ -80,6 +80,13 @@ def escape_bars(app: Sphinx, kind: str, name: str, value: object, options: objec
     lines[:] = [re.sub(r"(?<![\\`|])\|([^|`\s][^|`]*)\|", r"\\|\1\\|", line) for line in lines]
 
 
+def unlink_inherited(app: Sphinx, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Turn the references of docstrings inherited from scikit-learn into text: they lead to its own pages."""
+    if str(getattr(value, "__module__", "")).startswith("sklearn"):
+        text = re.sub(r":\w+:`~?([^`<]+?)(?:\s*<[^`>]*>)?`", r"\1", "\n".join(lines))
+        lines[:] = text.split("\n")
+
+
 def strip_last_blank(app: Sphinx, name: str, source: list[str]) -> None:
     """Remove the blank line that ends the doctests of a page: doctest needs it, a reader does not."""
     source[0] = re.sub(r"(?s)(```python\n>>> .*?)\n+```", r"\1\n```", source[0])
@@ -87,4 +94,5 @@ def strip_last_blank(app: Sphinx, name: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", escape_bars, priority=900)
+    app.connect("autodoc-process-docstring", unlink_inherited, priority=100)
     app.connect("source-read", strip_last_blank)

@@ -161,7 +161,7 @@ cells = st.one_of(st.just(np.nan), st.floats(-1e12, 1e12), st.integers(-3, 3).ma
 
 
 @given(arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=cells))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None)
 def test_any_matrix_is_filled_and_keeps_what_is_known(X: Any) -> None:
     imputer = ACCAMSImputer(n_stencils=1, n_threads=1, keep_empty_features=True).fit(X)
     full, std = imputer.transform(X, return_std=True)

@@ -1,4 +1,4 @@
-"""A Bayesian fit needs at most 18 bytes per rating and 8 for each further chain, observations included."""
+"""A Bayesian fit needs at most 18 bytes per rating, 8 for each further chain, and its slopes, observations included."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from accams.engine.memory import slope_bytes
+from accams.fit.pattern import MOST_TELLING
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
 
@@ -66,5 +69,6 @@ def test_peak_of_a_fit(sampler: str, n_chains: int, ratings: Path) -> None:
     answer = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
     growth, draws = (int(x) for x in answer.split())
     labels = STENCILS * sum(SHAPE) * n_chains
-    assert growth <= (18 + 8 * (n_chains - 1)) * RATINGS + 3 * labels + draws + SLACK
+    slopes = slope_bytes(SHAPE, MOST_TELLING, n_chains)
+    assert growth <= (18 + 8 * (n_chains - 1)) * RATINGS + 3 * labels + slopes + draws + SLACK
     assert growth >= (14 + 8 * (n_chains - 1)) * RATINGS  # or nothing was measured

@@ -19,6 +19,7 @@ ENTRIES = 1 << 21  # of the predictors of a batch
 PAIRS = 1 << 23  # similarities at a time
 FEWEST = 3  # known cells of a line that can be regressed
 ITERATIONS, SETTLED = 30, 1e-3  # of the evidence: steps at most, and change of log variances that ends them
+FLAT = 1e-24  # variance below which a standardised line is constant
 LEAST = 1e-10  # share of the squares of a line that stays unexplained at least
 SURE = 1e-3  # what a cell leaves undecided of its own prediction at least
 
@@ -184,7 +185,7 @@ class _Batch:
     def solve(self, width: int, regressions: Regressions, at: slice, leave_one_out: bool) -> Floats:
         """Return predictions by the first `width` predictors, and put the coefficients where they belong."""
         squares = np.einsum("ij,ij->i", self.values, self.values)
-        usable = (self.counts >= FEWEST) & (squares > 0.0)
+        usable = (self.counts >= FEWEST) & (squares > FLAT * self.counts)
         dual = width > self.values.shape[1]  # eigenvectors of products of cells, where these are fewer
         slopes, leverage = (self._by_cells if dual else self._by_predictors)(width, squares, leave_one_out)
         slopes *= usable[:, None]
@@ -230,20 +231,24 @@ def penalties(w: Floats, q: Floats, squares: Floats, counts: Floats) -> Floats:
     squares, counts : array (line,)
         Sum of squares of the target and number of its known cells.
     """
-    squares = np.maximum(squares, 1e-300)
-    noise = squares / counts
-    variance = noise / (0.01 * np.maximum(w.sum(axis=1) / counts, 1e-12))
+    # In units of the squares of the target and of its predictors, where nothing overflows, whatever the data.
+    units = np.maximum(w.sum(axis=1), FLAT * counts)
+    lengths = np.sqrt(np.maximum(squares, FLAT * counts))
+    squares = (np.sqrt(squares) / lengths) ** 2
+    w, q = w / units[:, None], q / (np.sqrt(units) * lengths)[:, None]
+    noise = 1.0 / counts
+    variance = noise * counts / 0.01
     moving = np.ones(len(w), np.bool_)  # each stops by itself, so that it does not depend on the others of its batch
     for _ in range(ITERATIONS):
-        shrunk = np.maximum(w + (noise / variance)[:, None], 1e-300)
+        shrunk = w + (noise / variance)[:, None]
         slopes = q / shrunk
         degrees = (w / shrunk).sum(axis=1)
         left = squares - 2.0 * (slopes * q).sum(axis=1) + (slopes * slopes * w).sum(axis=1)
-        new_noise = np.maximum(left, LEAST * squares) / np.maximum(counts - degrees, 1e-3)
+        new_noise = np.maximum(left, LEAST) / np.maximum(counts - degrees, 1e-3)
         new_variance = ((slopes * slopes).sum(axis=1) + 1e-12) / (degrees + 1e-6)
         change = np.abs(np.log(new_noise / noise)) + np.abs(np.log(new_variance / variance))
         noise, variance = np.where(moving, new_noise, noise), np.where(moving, new_variance, variance)
         moving &= change >= SETTLED
         if not moving.any():
             break
-    return np.asarray(np.maximum(noise / variance, 1e-12 * w.max(axis=1, initial=1e-300)))
+    return np.asarray(np.maximum(noise / variance, 1e-12) * units)

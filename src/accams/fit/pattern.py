@@ -3,17 +3,20 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import LinearOperator, svds
 
 from accams.data.observations import Observations
 from accams.fit.keys import Purpose, generator
 from accams.threads import SINGLE_BLAS
 
 Floats = NDArray[np.float64]
+Starts = NDArray[np.int64]
+Cols = NDArray[np.integer]
 Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
 SHRINKAGE = 10.0  # observations that each row and column counts beside its own
 MOST = 4.0  # standard deviations
 MOST_ENTRIES = 1 << 24  # observations that are looked at: those of evenly spaced rows, where there are more
+ROWS = 4096  # at a time
 EXTRA = 2  # rows and columns that there must be beside the features
 MOST_TELLING = 32  # features, if the data decides how many there are
 EDGE = 1.01  # times the bound of what chance makes, which it reaches where all rows and columns are alike,
@@ -60,12 +63,23 @@ def _leading(observations: Observations, n_features: int, seed: int) -> tuple[Fl
     if most < 1:
         return np.zeros((shape[1], 0)), 0, counts[1] > 0
     scale = [1.0 / np.sqrt(each + SHRINKAGE) for each in counts]
-    matrix = csr_array((np.repeat(scale[0], counts[0]) * scale[1][cols], cols, starts), shape=shape)
+    matrix = _operator(starts, cols, scale, shape)
     start = generator(seed, Purpose.PROJECTION, 1).standard_normal(min(shape))
     with SINGLE_BLAS:  # whose sums depend on the number of threads
         _, sizes, vectors = svds(matrix, k=most + 1, v0=start)
     order = np.argsort(-sizes)[1:]
     return vectors[order].T, int(np.count_nonzero(sizes[order] > EDGE * by_chance(counts))), counts[1] > 0
+
+
+def _operator(starts: Starts, cols: Cols, scale: list[Floats], shape: tuple[int, int]) -> LinearOperator:
+    """Return the pattern as an operator: as a matrix it would be copied for its adjoint, and it may be large."""
+    entries = np.empty(len(cols))
+    for i in range(0, shape[0], ROWS):  # indices and products of all at once would take twice the memory
+        at = starts[i : i + ROWS + 1]
+        of_rows = np.repeat(scale[0][i : i + ROWS], np.diff(at))
+        np.multiply(of_rows, scale[1][cols[at[0] : at[-1]]], out=entries[at[0] : at[-1]])
+    matrix = csr_array((entries, cols.astype(np.int32, copy=False), starts), shape=shape)
+    return LinearOperator(shape, matvec=matrix.dot, rmatvec=matrix.T.dot, dtype=np.float64)
 
 
 def by_chance(counts: Counts) -> float:

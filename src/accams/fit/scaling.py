@@ -10,6 +10,7 @@ Floats = NDArray[np.float64]
 PER_QUARTILES = 1.349  # interquartile range of a normal distribution of standard deviation 1
 LEAST = 0.1  # share of the standard deviation that a robust scale must have, else that is taken
 TAIL = 2.0  # percent on each side that this deviation leaves out
+ROUNDING = 1e-15  # share of the standard deviation that is the rounding of a constant
 FAR = 10.0  # scales from the median beyond which values are cut while fitting
 WIDE = 5.0  # values by which the range of a column of n values may be exceeded, as a share of n
 SPREAD_OF_CENTRES, SPREAD_OF_SCALES = 3.0, 0.2  # of columns that have one unit, in those of a typical column
@@ -50,7 +51,8 @@ class Scaling:
 
     def scaled(self, X: Floats) -> Floats:
         """Return values on the fitted scale, cut at the limits."""
-        return np.asarray(np.clip((X - self.centre) / self.scale, *self.limits))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip((X - self.centre) / self.scale, *self.limits))
 
     def unscaled(self, Z: Floats) -> Floats:
         """Return values in the units of the data, within the bounds."""
@@ -63,7 +65,8 @@ def moments(X: Floats) -> tuple[Floats, Floats, Floats]:
     least = np.nanpercentile(X, TAIL, axis=0, method="higher")
     most = np.nanpercentile(X, 100.0 - TAIL, axis=0, method="lower")
     trimmed = deviations(np.clip(X, least, most), centre)
-    trimmed = np.where(trimmed > 0.0, trimmed, deviations(X, centre))  # nearly all values are one
+    overall = deviations(X, centre)
+    trimmed = np.where(trimmed > ROUNDING * overall, trimmed, overall)  # nearly all values are one
     robust = (upper - lower) / PER_QUARTILES
     return centre, np.where(robust > LEAST * trimmed, robust, trimmed), trimmed
 
