@@ -96,7 +96,6 @@ def test_tables_come_back():
     again = Tables.from_bytes(tables.to_bytes(), len(tables.freq))
     np.testing.assert_array_equal(again.classes, tables.classes)
     np.testing.assert_array_equal(again.freq, tables.freq)
-    assert tables.bits(counts) < 8 * counts.sum()
 
 
 @pytest.mark.parametrize("shape", [(19, 700), (3, 5), (1, 1)])

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accams.data.columns import as_table
 from accams.data.ids import Index
 from accams.errors import InputError
 
@@ -19,14 +20,7 @@ def values_of_frame(frame: Any) -> tuple[NDArray[Any], tuple[Index | None, Index
     >>> values.tolist(), rows, columns.ids.tolist()
     ([[1.0, 3.5], [2.0, nan]], None, ['a', 'b'])
     """
-    import narwhals.stable.v1 as nw
-
-    try:
-        series = list(nw.from_native(frame, eager_only=True).iter_columns())
-    except Exception as error:  # of narwhals, for names that it does not take
-        raise InputError(
-            f"the table cannot be read ({type(error).__name__}): give its columns distinct names"
-        ) from None
+    series = list(as_table(frame).iter_columns())
     columns = [_numbers(each, str(each.name)) for each in series]
     if not columns:
         raise InputError("the table has no columns")
@@ -40,7 +34,8 @@ def _numbers(column: Any, name: str) -> NDArray[Any]:
 
     kind = column.dtype
     if not (kind.is_numeric() or kind == nw.Boolean) or kind == nw.Decimal:
-        raise InputError(f"column {name!r} holds {kind}, not numbers: leave it out, or convert it")
+        what = column.to_native().dtype if kind == nw.Unknown else kind
+        raise InputError(f"column {name!r} holds {what}, not numbers: leave it out, or convert it")
     if column.null_count():
         return np.asarray(column.cast(nw.Float64).to_numpy(), np.float64)
     return np.asarray(column.to_numpy())

@@ -4,7 +4,7 @@ Whoever needs to know how many bytes for stencils pay, beside those for what the
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from accams.fit.distill import Source, grow_best
 from accams.fit.target import of_matrix
-from accams.fit.whole import Whole
 from accams.model import file
 from accams.model.stencils import StencilSum
 from accams.threads import Threads
@@ -35,6 +34,10 @@ class Rung:
     error: float  # mean squared
     price: float
 
+    def shifted(self, shift: float) -> "Rung":
+        """Return the rung with another offset."""
+        return replace(self, stencils=replace(self.stencils, offset=self.stencils.offset + shift))
+
 
 class Ladder:
     """Rungs of a complete matrix."""
@@ -45,6 +48,7 @@ class Ladder:
         self.report, self.variance = report, float(np.square(matrix - offset).mean())
         self.bare = Rung(*self._measured(StencilSum((matrix.shape[0], matrix.shape[1]), offset)), self.variance, np.inf)
         self._source: Source | None = None
+        self._found: dict[tuple[float, int], Rung] = {}
         self._matrix, self._ones, self._seed, self._threads = matrix, ones, seed, threads
 
     @staticmethod
@@ -60,26 +64,28 @@ class Ladder:
             self._source = Source(target, self._threads, self._seed, self._matrix)
         return self._source
 
-    def prices(self) -> Iterator[float]:
-        """Iterate over the prices of the rungs."""
+    def rungs(self) -> Iterator[Rung]:
+        """Iterate over the rungs, beginning without stencils."""
+        yield self.bare
         price = COARSEST * 2.0 * log(2.0) * self.variance
         while price > 0.0:
-            yield price
+            yield self.rung(price)
             price /= FALL
 
     def rung(self, price: float, rounds: int = ROUNDS) -> Rung:
         """Return the stencils that are worth their bits at a price."""
-        whole = self._at(price, rounds)
-        rounded = whole.rounded(price)
-        stencils, size = self._measured(rounded.to_sum(price, NONE))
-        error = rounded.left()[0] / self._matrix.size
-        self.report(float(np.sqrt(error)))
-        return Rung(stencils, size, error, price)
+        if (price, rounds) not in self._found:
+            self._found[price, rounds] = self._made(price, rounds)
+        return self._found[price, rounds]
 
-    def _at(self, price: float, rounds: int) -> Whole:
+    def _made(self, price: float, rounds: int) -> Rung:
         whole = grow_best(self.source, price)
         for _ in range(rounds):
             if whole.round(price) == 0:
                 break
             self.report(float(np.sqrt(whole.left()[0] / self._matrix.size)))
-        return whole
+        rounded = whole.rounded(price)
+        stencils, size = self._measured(rounded.to_sum(price, NONE))
+        error = rounded.left()[0] / self._matrix.size
+        self.report(float(np.sqrt(error)))
+        return Rung(stencils, size, error, price)

@@ -55,11 +55,6 @@ class Numbers:
     high: float
 
     @property
-    def unit(self) -> float:
-        """Steps of whole numbers, in values; what cells are multiplied by, for others."""
-        return 1.0 / self.divisor if self.divisor else float(np.ldexp(1.0, self.scale))
-
-    @property
     def is_number(self) -> NDArray[np.bool_] | None:
         """Which cells are numbers that are not kept; None for all."""
         if self.kinds is None and self.kept is None:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from accams.data.ids import Index
 from accams.data.inputs import is_frame, is_sparse
 from accams.errors import InputError
+from accams.fit.coder import Errors
 from accams.fit.keys import seed_of
-from accams.fit.panels import Errors, PanelFit, Promise
+from accams.fit.panels import PanelFit, Promise
 from accams.fit.search import Round
 from accams.fitted.progress import ProgressBar
 from accams.model.arithmetic import DTYPES

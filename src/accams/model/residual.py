@@ -133,14 +133,6 @@ class Tables:
             raise ValueError(CUT)
         return cls(np.repeat(np.arange(n), widths), freq, precision)
 
-    def bits(self, counts: Ints) -> float:
-        """Return the bits of tokens that come so often in each context."""
-        by_class = np.zeros(self.freq.shape)
-        np.add.at(by_class, self.classes, counts)
-        used = by_class > 0
-        cost = self.precision[:, None] - np.log2(np.maximum(self.freq, 1))
-        return float((by_class * cost)[used].sum())
-
 
 def merged(counts: Ints) -> list[Ints]:
     """Return groups of neighbouring contexts that share a table, since one of their own would not pay.
