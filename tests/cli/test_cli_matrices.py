@@ -64,6 +64,9 @@ def test_which_of_both_the_file_tells(folder, posterior):
     assert "holds a compressed matrix, not a model" in refusal("recommend", folder / "x.accams", "1")
     assert "it is an accams model" in refusal("decompress", posterior, "-o", folder / "m.npy")
     assert "this is a model" in refusal("info", posterior, "--plot", folder / "m.png")
+    assert "--plot draws .png" in refusal("info", folder / "x.accams", "--plot", folder / "curve.foo")
+    np.savez(folder / "two.npz", a=MATRIX, b=MATRIX)
+    assert "choose one with --array a" in refusal("compress", folder / "two.npz", "--max-error", "1", "-o", out)
     wrong = invoked("decompress", folder / "x.accams", "--rows", "50:70", "-o", out)
     assert wrong.exit_code == 2
     assert "no range within 0:60" in wrong.output

@@ -130,3 +130,16 @@ def test_what_is_no_matrix(tmp_path):
         write_matrix(tmp_path / "folder", [MATRIX], MATRIX.shape, MATRIX.dtype, NO_NAMES)
     with pytest.raises(InputError, match="is no table"):
         write_matrix(tmp_path / "x.csv", [np.zeros((2, 3, 4))], (2, 3, 4), MATRIX.dtype, NO_NAMES)
+    with pytest.raises(InputError, match="PNG holds no 3 x 4 image of float64"):
+        write_matrix(tmp_path / "x.png", [np.zeros((3, 4))], (3, 4), np.dtype(float), NO_NAMES)
+
+
+def test_dates_name_rows(tmp_path):
+    (tmp_path / "days.csv").write_text("day,a\n2024-01-01,1\n2024-01-02,2\n")
+    values, (rows, columns) = read(tmp_path / "days.csv")
+    assert (values.tolist(), rows, columns) == ([[1], [2]], ["2024-01-01", "2024-01-02"], ["a"])
+    (tmp_path / "times.csv").write_text("at,a\n2024-01-01 10:30:00,1\n2024-01-02 00:00:00,2\n")
+    assert read(tmp_path / "times.csv")[1][0] == ["2024-01-01T10:30:00", "2024-01-02"]
+    (tmp_path / "gap.csv").write_text("name,a\nx,1\n,2\n")
+    with pytest.raises(InputError, match="column 'name' names the rows, but row 2 has no name"):
+        read(tmp_path / "gap.csv")

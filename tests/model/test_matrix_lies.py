@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from damage import little_memory, put
 
-from accams import ModelFileError, compress, decompress
+from accams import CompressedMatrix, ModelFileError, compress, decompress
 from accams.model import container
 from accams.model.container import LazyFile
 from accams.model.matrix import FORMAT, KIND
@@ -54,6 +54,19 @@ def rewritten(content: bytes, change) -> bytes:
     return container.to_bytes({k: x for k, x in header.items() if k not in ("checksums", "version")}, tensors)
 
 
+def test_a_file_that_has_changed_is_not_copied(content, tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    matrix = CompressedMatrix.open(path)
+    path.write_bytes(content + b"0")
+    with pytest.raises(ModelFileError, match="changed after it had been opened"):
+        matrix.save(tmp_path / "y")
+    path.unlink()
+    with pytest.raises(ModelFileError, match="damaged"):
+        matrix.to_bytes()
+    assert not (tmp_path / "y").exists()
+
+
 def test_the_same_again(content):
     np.testing.assert_array_equal(decompress(rewritten(content, lambda header, tensors: None)), decompress(content))
 
@@ -80,7 +93,9 @@ LIES = {
     "shape": at("shape", value=[80, 61]), "no shape": at("shape", value=...), "empty shape": at("shape", value=[]),
     "large": at("shape", value=[80, 1 << 40]), "negative": at("shape", value=[-80, 60]),
     "type": at("dtype", value="object"), "newer": at("format", value=2), "kind": at("kind", value="model"),
-    "no panels": at("panels", value=[]), "summary": at("summary", value={}), "rows": panel("rows", value=79),
+    "no panels": at("panels", value=[]), "summary": at("summary", value={}),
+    "error": at("summary", "rmse", value="low"), "promise": at("summary", "promise", value={"max_error": None}),
+    "rows": panel("rows", value=79),
     "stencils": panel("sum", "stencils", value=10**6), "offset": panel("sum", "offset", value="high"),
     "not a number": panel("sum", "offset", value=float("nan")), "scale": panel("values", "scale", value=10**6),
     "tick": panel("values", "tick", value=-1000), "no step": panel("values", "step", value=0.0),

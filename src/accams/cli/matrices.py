@@ -19,6 +19,7 @@ from accams.model.matrix import CompressedMatrix
 from accams.model.size import bytes_text
 
 out = Console()
+FIGURES = (".png", ".svg", ".pdf")
 NEEDED = "give one promise: --max-bytes 100k, --max-error 0.5 or --max-rmse 2"
 
 
@@ -86,6 +87,8 @@ def show_info(path: Path, plot: Path | None) -> None:
             raise InputError("--plot draws the error of a compressed matrix against its bytes, and this is a model")
         tasks.show_info(path)
         return
+    if plot is not None and plot.suffix.lower() not in FIGURES:
+        raise InputError(f"--plot draws {', '.join(FIGURES)}, not {plot.name}")
     matrix = CompressedMatrix.open(path)
     table = two_columns()
     table.add_row("kind", "compressed matrix")
@@ -115,7 +118,8 @@ def _describe(table: Any, matrix: CompressedMatrix) -> None:
     table.add_row("promise", f"{name.replace('_', ' ')} {amount:,.6g}")
     ratio = summary.original / matrix.nbytes
     bits = 8.0 * matrix.nbytes / matrix.size
-    table.add_row("size", f"{bytes_text(matrix.nbytes)}  (1/{ratio:.3g} of {bytes_text(summary.original)})")
+    share = f"1/{ratio:.3g} of" if ratio >= 1.0 else f"{1.0 / ratio:.3g} times"
+    table.add_row("size", f"{bytes_text(matrix.nbytes)}  ({share} {bytes_text(summary.original)})")
     table.add_row("", f"{bits:.3g} bits a cell")
     table.add_row("largest error", f"{summary.max_error:.4g}")
     table.add_row("RMSE", f"{summary.rmse:.4g}")

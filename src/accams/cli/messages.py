@@ -27,6 +27,7 @@ PHRASES = {
     "skip such lines (damaged='skip')": "skip such lines (--skip-damaged)",
     "with history=False": "without --history",
     "with ids=False": "with --no-ids",
+    "choose one with array=": "choose one with --array ",
 }  # fmt: skip
 OTHERS = {
     "max_bytes": "--max-bytes",

@@ -76,7 +76,8 @@ def _of_archive(file: DataFile, wanted: str | None) -> NDArray[Any]:
         found = [wanted] if wanted is not None else [name for name in names if arrays[name].ndim >= 2]
         if len(found) != 1:
             what = "several matrices" if found else "no matrix"
-            raise InputError(f"{file.name} has {what} ({', '.join(names)}): choose one with array=")
+            advice = f": choose one with array={found[0]}" if found else ""
+            raise InputError(f"{file.name} has {what} ({', '.join(names)}){advice}")
         return np.asarray(arrays[found[0]])
 
 
@@ -99,8 +100,8 @@ def _table(file: DataFile) -> FoundMatrix:
         kind = getattr(column, "dtype", np.dtype(object)).kind
         if kind in "iufb":
             values[name] = _with_gaps(column)
-        elif p == 0 and rows is None and len(set(column.tolist())) == len(column):
-            rows = Index(np.asarray(np.ma.getdata(column), dtype=object))
+        elif p == 0 and len(set(column.tolist())) == len(column):
+            rows = _row_names(file, name, column)
         else:
             raise InputError(
                 f"{file.name}: column {name!r} holds no numbers: leave it out (a first column of distinct text names "
@@ -109,6 +110,19 @@ def _table(file: DataFile) -> FoundMatrix:
     if not values:
         raise InputError(f"{file.name} has no column of numbers")
     return FoundMatrix(np.stack(list(values.values()), axis=1), (rows, Index(np.array(list(values), dtype=object))))
+
+
+def _row_names(file: DataFile, name: str, column: Any) -> Index:
+    """Return the text, or the dates, of a first column as names of the rows."""
+    missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(len(column), bool)
+    values = np.asarray(np.ma.getdata(column))
+    missing |= np.isnat(values) if values.dtype.kind == "M" else [x is None for x in values.tolist()]
+    if missing.any():
+        row = int(missing.argmax()) + 1
+        raise InputError(f"{file.name}: column {name!r} names the rows, but row {row:,} has no name")
+    if values.dtype.kind == "M":
+        values = np.datetime_as_string(values, unit="s")
+    return Index(np.array([str(x).removesuffix("T00:00:00") for x in values.tolist()], dtype=object))
 
 
 def _with_gaps(column: Any) -> NDArray[Any]:
@@ -206,11 +220,21 @@ def _write_images(path: Path, matrix: NDArray[Any], names: NDArray[Any] | None) 
         if matrix.ndim == 3 and matrix.shape[-1] > 4:
             raise InputError(f"{path.name}: a stack of images needs a folder: give a name without an ending")
         with replacing(path) as temporary:
-            image.fromarray(matrix).save(temporary, format=image.registered_extensions()[path.suffix.lower()])
+            _save_image(matrix, temporary, image.registered_extensions()[path.suffix.lower()], path.name)
         return
     if matrix.ndim < 3:
         raise InputError(f"{path}: give the name an ending, such as .npy: this matrix is no stack of images")
     path.mkdir(parents=True, exist_ok=True)
     for p, each in enumerate(matrix):
         name = f"{p:0{len(str(len(matrix)))}d}" if names is None else Path(str(names[p])).name
-        image.fromarray(each).save(path / f"{name}.png")
+        _save_image(each, path / f"{name}.png", "PNG", f"{name}.png")
+
+
+def _save_image(values: NDArray[Any], file: Path, kind: str, name: str) -> None:
+    try:
+        _pillow().fromarray(values).save(file, format=kind)
+    except (TypeError, KeyError, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        shape = " x ".join(str(size) for size in values.shape)
+        raise InputError(f"{name}: {kind} holds no {shape} image of {values.dtype}: write it as .npy") from None

@@ -184,8 +184,8 @@ def check_bound(values: Values, bound: float) -> None:
     if not finite.size:
         return
     usual = _median(finite)
-    with np.errstate(over="ignore", invalid="ignore"):
-        spacing = float(np.spacing(np.asarray(usual, values.dtype)))
+    info = np.finfo(values.dtype)  # not `np.spacing`, which overflows at the largest float
+    spacing = max(float(np.ldexp(float(info.eps), int(np.frexp(usual)[1]) - 1)), float(info.smallest_subnormal))
     if bound < 0.5 * spacing and not _is_whole(values[np.isfinite(values)], 1):
         raise InputError(
             f"max_error={bound:g} is smaller than what {values.dtype.name} can tell apart at {usual:g}: "

@@ -100,7 +100,7 @@ class PanelFit:
         most, cells = int(self.promise.amount), self.shape[0] * self.shape[1]
         room = most - self._overhead()
         if 8.0 * room < RICH * cells:
-            return self._small(most)
+            return self._poor(most)
         best: tuple[float, Rung, float] | None = None
         last: list[Rung] = []
         for rung in self.ladder.rungs():
@@ -114,7 +114,20 @@ class PanelFit:
                 break
         if best is None or _expected(last, room) < best[0]:
             return self._small(most)
-        return self._to_size(best[1], best[2], most)
+        return self._to_size(best[1], best[2], most) or self._small(most)
+
+    def _poor(self, most: int) -> Content:
+        """Return an accurate panel of a small part of a bit per cell."""
+        if min(self.shape) > 1:
+            small = self._small(most)
+            halving = 2.0 ** (-8.0 * most / (self.shape[0] * self.shape[1]))  # the best that steps can do with so many
+            if self.coder.errors(small).rms <= halving * np.sqrt(self.ladder.variance) * self.coder.to_values:
+                return small
+        else:
+            small = self.coder.content(self.ladder.bare.stencils, 0.0)
+        steps = self._to_size(self.ladder.bare, 4.0 * float(np.sqrt(self.ladder.variance)) * self.coder.per_cell, most)
+        found = [small] if steps is None else [small, steps]
+        return min(found, key=lambda each: self.coder.errors(each).rms)
 
     # -- stencils and steps -----------------------------------------------------------------------------------------
 
@@ -174,10 +187,8 @@ class PanelFit:
         """Return the bytes of a panel without stencils and steps; raise InputError if there is no room for it."""
         size = self.coder.content(self.ladder.bare.stencils, 0.0).pack(self.threads).nbytes
         if size > self.promise.amount:
-            raise InputError(
-                f"max_bytes={int(self.promise.amount) + self.outside:,} is too small: without any stencil the file "
-                f"takes {size + self.outside:,}"
-            )
+            asked, least = int(self.promise.amount) + self.outside, size + self.outside
+            raise InputError(f"max_bytes={asked:,} is too small: give at least {least:,}")
         return size
 
     def _small(self, most: int) -> Content:
@@ -200,12 +211,12 @@ class PanelFit:
             room -= excess + 8
         return self.coder.content(bare.stencils, 0.0)
 
-    def _to_size(self, rung: Rung, step: float, most: int) -> Content:
-        """Return the panel with these stencils and the finest step with which it fits."""
+    def _to_size(self, rung: Rung, step: float, most: int) -> Content | None:
+        """Return the panel with these stencils and the finest step with which it fits, None if none does."""
         rung = self.ladder.rung(rung.price, MORE_ROUNDS) if np.isfinite(rung.price) else rung
         best: Content | None = None
         low, high, smallest = 0.0, np.inf, self.coder.smallest_step()  # steps known to be too small, and small enough
-        for _ in range(2 * FILES):
+        for k in range(2 * FILES):
             step = max(step, smallest)
             content = self.coder.content(rung.stencils, step, DEAD)
             size = content.pack(self.threads).nbytes
@@ -215,9 +226,11 @@ class PanelFit:
                     break
             else:
                 low = step
-            # A cell takes log2 of the steps in its range: so many more bytes for a finer step.
+            # A cell takes log2 of the steps in its range: so many more bytes for a finer step. Where most steps are 0
+            # it is fewer, so each change is at least twice the one before.
             doublings = 8.0 * (size - (1.0 - 0.5 * CLOSE) * most) / (self.shape[0] * self.shape[1])
-            guess = max(step * 2.0 ** float(np.clip(doublings, -64.0, 64.0)), smallest)
+            change = np.sign(doublings) * np.clip(abs(doublings), 0.5 * CLOSE * 2.0**k, 64.0)
+            guess = max(step * 2.0 ** float(change), smallest)
             step = guess if low < guess < high else np.sqrt(low * high) if low and high < np.inf else guess
             if self.numbers.divisor:
                 step = float(max(1.0, np.rint(step)))
@@ -230,7 +243,7 @@ class PanelFit:
                 self.coder.content(self.ladder.bare.stencils, 0.0), np.ones(self.shape, bool)
             )
             return everything if everything.pack(self.threads).nbytes <= most else best
-        return best or self._small(most)
+        return best
 
 
 def _expected(rungs: list[Rung], room: float) -> float:

@@ -193,15 +193,17 @@ class Plan:
         if prod(shape) == 0:
             raise InputError(f"the matrix is empty: it has the shape {shape}")
         columns = prod(shape[1:])
-        near, tile = _neighbours(shape)
+        each = min(shape[0], max(1, PANEL // columns))
+        near, tile = _neighbours(shape, each)
         room = 0
         if promise.kind == "max_bytes":
             with closing(Writer(shape, dtype, names)) as empty:
                 least = empty.nbytes(Summary({"max_bytes": promise.amount}, 0.0, 0.0, 0)) + SPARE
             room = int(promise.amount) - least
             if room < 1:
-                raise InputError(f"max_bytes={int(promise.amount):,} is too small: the header alone takes {least:,}")
-        each = min(shape[0], max(1, PANEL // columns))
+                raise InputError(
+                    f"max_bytes={int(promise.amount):,} is too small: the header alone takes {least:,} bytes"
+                )
         return cls(shape, dtype, dtype.itemsize * prod(shape), promise, room, each, near, tile)
 
     @property
@@ -221,15 +223,18 @@ class Plan:
             yield values, Promise(self.promise.kind, amount)
 
 
-def _neighbours(shape: tuple[int, ...]) -> tuple[tuple[tuple[int, int], ...], tuple[int, int]]:
-    """Return the neighbours by which cells may be predicted, as rows above and columns before, and a tile.
+def _neighbours(shape: tuple[int, ...], rows: int) -> tuple[tuple[tuple[int, int], ...], tuple[int, int]]:
+    """Return the neighbours by which cells of a panel of so many rows may be predicted, and a tile.
 
-    The last sizes of an image are its channels, if they are few; lines of a stack of images stand side by side.
+    Neighbours are rows above and columns before. The last sizes of an image are its channels, if they are few; lines
+    of a stack of images stand side by side. A tile has as many cells in a panel of few rows, or of few columns.
     """
     channels = shape[-1] if len(shape) > 2 and shape[-1] <= CHANNELS else 1
     line = prod(shape[2:])
     if line == channels:
-        return tuple((a, b * channels) for a, b in NEAR), TILE
+        cells, columns = prod(TILE), prod(shape[1:])
+        height = max(TILE[0], cells // min(columns, TILE[1]))
+        return tuple((a, b * channels) for a, b in NEAR), (height, max(TILE[1], cells // min(rows, TILE[0])))
     width = max(FIELD_TILE // line, LINES) * line
     height = max(1, TILE[0] * TILE[1] // width)
     return ((0, channels), (0, line), (0, line + channels), (1, 0)), (height, width)

@@ -81,6 +81,8 @@ def head_of(header: dict[str, Any], tensors: Sequence[Described]) -> bytes:
 def is_container(path: str | Path) -> bool:
     """Return whether a file looks like one of ours: eight bytes of length, then JSON with our metadata."""
     try:
+        if not Path(path).is_file():  # reading from a pipe would take from it, or wait
+            return False
         with Path(path).open("rb") as file:
             return file.read(256)[8:].startswith(b'{"__metadata__":{"accams":')
     except OSError:
@@ -168,8 +170,16 @@ class LazyFile:
         if isinstance(self._source, bytes):
             target.write(self._source)
             return
-        with self._source.open("rb") as stream:
-            shutil.copyfileobj(stream, target)
+        try:
+            with self._source.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size != self.size or _read_header(_beginning(stream))[0] != self.header:
+                    raise ValueError("it was changed after it had been opened")
+                stream.seek(0)
+                shutil.copyfileobj(stream, target)
+        except DAMAGE as error:
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                raise  # a full disk, for example
+            raise damaged(self.path, self.header["kind"], error) from None
 
     def _check_offsets(self) -> None:
         last = 0

@@ -57,6 +57,16 @@ class Summary:
     rmse: float
     original: int
 
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Self:
+        """Return what a header tells; raise ValueError for what cannot be."""
+        promise = dict(told["promise"])
+        numbers = [*promise.values(), *(told[name] for name in ("max_error", "rmse", "original"))]
+        known = len(promise) == 1 and set(promise) <= {"max_bytes", "max_error", "max_rmse"}
+        if not known or not all(type(x) in (int, float) and x >= 0 for x in numbers):
+            raise ValueError("what it promises cannot be")
+        return cls(promise, *numbers[1:])
+
 
 class CompressedMatrix:
     """A matrix in few bytes, as `compress` returns it and `accams.load` reads it.
@@ -106,8 +116,7 @@ class CompressedMatrix:
             raise ValueError("its panels do not make up the matrix")
         CELLS.check(prod(self.shape), self._file.size)
         self._ends = np.cumsum([0, *rows])
-        told = header["summary"]
-        self.summary = Summary(dict(told["promise"]), *(told[name] for name in ("max_error", "rmse", "original")))
+        self.summary = Summary.of(header["summary"])
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
