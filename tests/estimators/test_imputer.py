@@ -155,6 +155,24 @@ def test_sample_posterior_is_one_draw_with_its_seed() -> None:
     np.testing.assert_array_equal(one, ACCAMSImputer(**SMALL).fit(GAPPY).draws(GAPPY, n=1)[0])
 
 
+def test_batches_have_noise_of_their_own(fitted: ACCAMSImputer) -> None:
+    mean, std = fitted.transform(GAPPY, return_std=True)
+    noise = []
+    for at in (slice(0, 40), slice(40, 80)):
+        drawn = fitted.draws(GAPPY[at], n=1)[0]
+        noise.append((drawn - mean[at]) / np.where(MISSING[at], std[at], 1.0))
+    both = MISSING[:40] & MISSING[40:80]
+    assert (np.abs(noise[0] - noise[1])[both] > 1e-9).all()
+
+
+def test_draws_stay_in_the_range_of_a_column() -> None:
+    skewed = np.exp(2.0 * FULL[:, :3])
+    X = np.where(MISSING[:, :3], np.nan, skewed)
+    drawn = np.stack(ACCAMSImputer(**SMALL, scale="columns").fit(X).draws(X, n=20))
+    span = np.nanmax(X, axis=0) - np.nanmin(X, axis=0)
+    assert (drawn >= np.nanmin(X, axis=0) - 0.2 * span).all()
+
+
 # -- shapes and values -------------------------------------------------------------------------------------------
 
 cells = st.one_of(st.just(np.nan), st.floats(-1e12, 1e12), st.integers(-3, 3).map(float), st.just(1e-9))

@@ -269,3 +269,93 @@ def test_transform_wants_the_columns_of_fit() -> None:
         imputer().transform(PANDAS)
     with pytest.raises(InputError, match="X has 3 features, but ACCAMSImputer is expecting 6"):
         imputer().fit(PANDAS).transform(np.zeros((2, 3)))
+
+
+# -- rows with nothing in a column ---------------------------------------------------------------------------------
+
+
+UNTYPED = {"a": [1.0, 2.0], "b": [None, None], "c": [-0.5, -1.0]}
+TWINS = {"a": BASE, "b": 10.0 + 2.0 * BASE, "c": -0.5 * BASE}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame(UNTYPED),
+        pd.DataFrame(UNTYPED, index=[7, 7], dtype=object),
+        pd.DataFrame(UNTYPED).convert_dtypes(dtype_backend="pyarrow"),
+        pl.DataFrame(UNTYPED),
+        pl.DataFrame(UNTYPED).to_arrow(),
+    ],
+    ids=["pandas", "objects", "pandas of arrow", "polars", "pyarrow"],
+)
+def test_a_column_of_nulls_without_a_type_is_filled(frame: Any) -> None:
+    fitted = imputer().fit(pd.DataFrame(TWINS))
+    after = fitted.set_output(transform="default").transform(frame)
+    assert type(after) is type(frame)
+    values = nw.from_native(after, eager_only=True)["b"].to_list()
+    np.testing.assert_allclose(values, [12.0, 14.0], atol=0.5)
+    typed = pd.DataFrame(UNTYPED, dtype=float)
+    np.testing.assert_allclose(values, fitted.transform(typed)["b"])
+
+
+def test_one_record_with_none() -> None:
+    after = imputer().fit(pd.DataFrame(TWINS)).transform(pd.DataFrame([{"a": None, "b": None, "c": -1.0}]))
+    assert after["b"][0] == pytest.approx(14.0, abs=0.5)
+
+
+# -- types -----------------------------------------------------------------------------------------------------------
+
+
+def test_integers_are_those_of_the_type() -> None:
+    fitted = imputer().fit(pl.DataFrame({"a": [float(x) for x in range(60)], "b": [x * 1e18 for x in range(60)]}))
+    for kind in (pl.UInt8, pl.Int64, pl.UInt64):
+        asked = pl.DataFrame({"a": [50.0], "b": [None]}, schema={"a": pl.Float64, "b": kind})
+        largest = np.iinfo(str(kind()).lower()).max
+        assert 0.999 * largest <= fitted.transform(asked)["b"][0] <= largest
+    small = pd.DataFrame({"a": [50.0], "b": pd.array([None], "Int8")})
+    assert fitted.set_output(transform="default").transform(small)["b"].tolist() == [127]
+
+
+def test_half_precision_and_decimals_stay() -> None:
+    from decimal import Decimal
+
+    half = PANDAS[["height", "stars"]].astype("float16")
+    assert set(imputer().fit_transform(half).dtypes) == {np.dtype("float16")}
+    exact = PANDAS[["height", "stars"]].map(lambda x: None if pd.isna(x) else Decimal(repr(round(x, 2))))
+    assert all(type(x) is Decimal for x in imputer().fit_transform(exact).to_numpy().ravel())
+
+
+def test_masked_cells_are_missing() -> None:
+    values = np.column_stack(list(TWINS.values()))
+    gone = RANDOM.random(values.shape) < 0.1
+    masked = np.ma.masked_array(np.where(gone, 1e6, values), gone)
+    np.testing.assert_array_equal(
+        imputer().fit_transform(masked), imputer().fit_transform(np.where(gone, np.nan, values))
+    )
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_what_stands_for_missing_is_found_in_any_precision(kind: str) -> None:
+    from fractions import Fraction
+
+    frame = PANDAS[["height", "stars"]].astype(kind)
+    for marker in (-99.9, Fraction(-199, 2)):
+        filled = imputer(missing_values=marker).fit_transform(frame.fillna(float(marker)))
+        pd.testing.assert_frame_equal(filled, imputer().fit_transform(frame))
+
+
+def test_what_to_do_is_said() -> None:
+    wrong = {
+        "X.sparse.to_dense": pd.DataFrame(TWINS).astype(pd.SparseDtype(float, 0.0)),
+        "holds complex128": pd.DataFrame(TWINS).astype(complex),
+        "days since the first": pd.DataFrame({**TWINS, "day": pd.Timestamp("2020-01-01")}),
+        "free of strings": np.array([["3", 1.0], [2.0, None]], object),
+        "pyarrow.table": pl.DataFrame(TWINS).to_arrow().to_batches()[0],
+    }
+    for message, X in wrong.items():
+        with pytest.raises(InputError, match=message):
+            imputer().fit(X)
+    clash = pd.DataFrame({"a": [1.0, np.nan, 3.0], "missingindicator_a": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match="there is one of this name: rename it"):
+        imputer(add_indicator=True).fit_transform(clash)

@@ -27,11 +27,11 @@ def ridge(A: Any, y: Any, penalty: float) -> tuple[Any, float]:
 
 
 def evidence(A: Any, y: Any, penalty: float) -> float:
-    """Log evidence of a ridge penalty, with the noise variance that is best for it."""
-    A, y = A - A.mean(axis=0), y - y.mean()
+    """Log evidence of a ridge penalty, without the mean, with the noise variance that is best for it."""
+    A, y, free = A - A.mean(axis=0), y - y.mean(), len(y) - 1
     S = np.eye(len(y)) + A @ A.T / penalty
-    noise = y @ np.linalg.solve(S, y) / len(y)
-    return float(-0.5 * (np.linalg.slogdet(S)[1] + len(y) * np.log(noise)))
+    noise = y @ np.linalg.solve(S, y) / free
+    return float(-0.5 * (np.linalg.slogdet(S)[1] + free * np.log(noise)))
 
 
 def predictors(i: int, further: bool) -> Any:
@@ -50,6 +50,26 @@ def test_regressions_are_ridge_regressions(further: bool) -> None:
         slopes, intercept = ridge(A[known], VALUES[i, known], float(penalty[0]))
         np.testing.assert_allclose(found.slopes[i], slopes, rtol=1e-8)
         np.testing.assert_allclose(predicted[i], A @ slopes + intercept, rtol=1e-8)
+
+
+@pytest.mark.parametrize("cells", [12, 40])
+def test_a_known_cell_is_predicted_as_if_it_had_not_been_known(cells: int) -> None:
+    """Of few cells and more predictors, which fit every cell, too."""
+    random = np.random.default_rng(1)
+    lines = random.normal(size=(30, cells))
+    values = lines[:2] + lines[2:4] + 0.1 * random.normal(size=(2, cells))
+    near = np.stack([np.delete(np.arange(30), i)[:25] for i in range(2)])
+    targets = Targets(values, np.ones(values.shape, bool), values)
+    alone, _ = regress(targets, lines, near, Threads(1), leave_one_out=True)[0]
+    honest = np.empty_like(alone)
+    for j in range(cells):
+        known = np.ones(values.shape, bool)
+        known[:, j] = False
+        without = Targets(np.where(known, values, 0.0), known, values)
+        honest[:, j] = regress(without, lines, near, Threads(1))[0][0][:, j]
+    own, other = np.square(alone - values).mean(), np.square(honest - values).mean()
+    assert 0.5 < own / other < 1.5
+    assert np.corrcoef(alone.ravel(), honest.ravel())[0, 1] > 0.8
 
 
 def test_the_penalty_has_the_largest_evidence() -> None:

@@ -81,8 +81,10 @@ def as_table(frame: Any) -> Any:
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError:
-        lazy = "; collect it first" if hasattr(frame, "collect") else ""
-        raise InputError(f"{type(frame).__name__} is not a DataFrame of pandas, polars or pyarrow{lazy}") from None
+        advice = "; collect it first" if hasattr(frame, "collect") else ""
+        if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
+            advice = "; pyarrow.table(...) makes one of it"
+        raise InputError(f"{type(frame).__name__} is not a DataFrame of pandas, polars or pyarrow{advice}") from None
     except DuplicateError as error:
         raise InputError(f"column names must differ: {' '.join(str(error).split())}") from None
 

@@ -1,6 +1,7 @@
 """Matrices with gaps: arrays and DataFrames in, the same kind with gaps filled out."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ Floats = NDArray[np.float64]
 LARGEST = 1e100  # whose squares and products are finite
 ROWS_AT_ONCE = 1 << 14
 FEW = 20  # different values of a column of floats that may be a scale of integers
+TIMES = "make numbers of it, such as days since the first, or drop it"
 ADVICE = "encode it (OrdinalEncoder or OneHotEncoder of scikit-learn) or drop it"
 
 
@@ -69,7 +71,7 @@ class Gaps:
             made = full.astype(self.dtype, copy=False)
         else:
             made, gone = self.integers[:, columns], np.isnan(self.values[:, columns])
-            made[gone] = np.rint(full[gone]).astype(self.dtype)
+            made[gone] = _whole(full[gone], self.dtype)
         return made if flags is None else np.concatenate([made, flags.values.astype(self.dtype)], axis=1)
 
     def _filled_frame(self, columns: NDArray[np.int64], full: NDArray[np.floating], flags: "Flags | None") -> Any:
@@ -79,14 +81,13 @@ class Gaps:
             made.append(_with_cells(column, gaps, full[gaps, p]) if len(gaps) else column)
         chosen = self.frame.select(made) if made else self.frame.select([])
         if flags is not None:
-            nw = _narwhals()
+            both = set(flags.names) & set(chosen.columns)
+            if both:
+                raise InputError(f"add_indicator adds a column {min(both)!r}, and there is one of this name: rename it")
             series = [
-                nw.new_series(name, flag, nw.Boolean, backend=self.frame.implementation)
+                _series_like(self.frame.get_column(names[0]), name, flag)
                 for name, flag in zip(flags.names, flags.values.T, strict=True)
             ]
-            if hasattr(self.frame.to_native(), "iloc"):  # by position, whatever the index
-                index = self.frame.to_native().index
-                series = [nw.from_native(s.to_native().set_axis(index), series_only=True) for s in series]
             chosen = chosen.with_columns(series)
         return chosen.to_native()
 
@@ -141,6 +142,7 @@ def _check_finite(gaps: Gaps, lo: int, part: NDArray[np.floating]) -> None:
 
 
 def _of_array(X: Any, missing: float) -> Gaps:
+    masked = np.ma.getmaskarray(X) if isinstance(X, np.ma.MaskedArray) else None
     try:
         array = np.asarray(X)
     except ValueError:
@@ -159,17 +161,28 @@ def _of_array(X: Any, missing: float) -> Gaps:
     values = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
     if not np.isnan(missing):
         values = np.where(array == missing, np.nan, values)
+    if masked is not None:
+        values = np.where(masked, np.nan, values)
     return Gaps(values, dtype, array if array.dtype.kind in "iub" else None)
 
 
 def _numbers(array: NDArray[Any]) -> Floats:
     """Return an array of objects as numbers, with None and pandas.NA missing."""
     if array.dtype.kind != "O":
-        raise InputError(f"the array holds {array.dtype}, not numbers: {ADVICE.replace('it ', 'its columns ', 1)}")
-    try:
-        return np.array([np.nan if _is_null(x) else float(x) for x in array.ravel()]).reshape(array.shape)
-    except (TypeError, ValueError) as error:
-        raise NotNumbersError(f"the array holds objects that are not numbers ({error}): pass floats") from None
+        advice = TIMES if array.dtype.kind in "mM" else ADVICE
+        raise InputError(f"the array holds {array.dtype}, not numbers: {advice.replace('it ', 'its columns ', 1)}")
+    cells = [np.nan if _is_null(x) else x for x in array.ravel()]
+    wrong = next((x for x in cells if not _is_number(x)), None)
+    if wrong is not None:
+        raise NotNumbersError(
+            f"the array holds objects that are not numbers, such as {wrong!r}: the argument must be free of strings, "
+            "with numbers and None alone"
+        )
+    return np.array([float(x) for x in cells]).reshape(array.shape)
+
+
+def _is_number(x: Any) -> bool:
+    return hasattr(x, "__float__") and not isinstance(x, (complex, np.complexfloating, np.ndarray))
 
 
 def _is_null(x: Any) -> bool:
@@ -178,22 +191,32 @@ def _is_null(x: Any) -> bool:
 
 def _of_frame(X: Any, missing: float) -> Gaps:
     frame = as_table(X)
-    columns = [_cells(name, frame.get_column(name)) for name in frame.columns]
+    columns = [_cells(name, frame.get_column(name), missing) for name in frame.columns]
     values = np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))
-    if not np.isnan(missing):
-        values[values == missing] = np.nan
     return Gaps(values, frame=frame)
 
 
-def _cells(name: Any, column: Any) -> Floats:
-    """Return a column of a DataFrame as floats with NaN."""
+def _cells(name: Any, column: Any, missing: float) -> Floats:
+    """Return a column of a DataFrame as floats, with NaN where it has none or what is `missing`."""
+    values = _numbers_of(name, column)
+    if not np.isnan(missing):
+        single = column.dtype == _narwhals().Float32
+        values = np.where(values == (float(np.float32(missing)) if single else missing), np.nan, values)
+    return values
+
+
+def _numbers_of(name: Any, column: Any) -> Floats:
     nw, kind = _narwhals(), column.dtype
     if column.null_count() == len(column):
         return np.full(len(column), np.nan)
     if kind == nw.Object:
         return _of_objects(name, column)
     if not (kind.is_numeric() or kind == nw.Boolean):
-        raise InputError(f"column {name!r} holds {kind}, not numbers: {ADVICE}")
+        what, advice = kind, TIMES if kind.is_temporal() else ADVICE
+        if kind == nw.Unknown:  # of pandas: sparse or complex numbers, periods, intervals
+            what = column.to_native().dtype
+            advice = "call X.sparse.to_dense()" if "Sparse" in str(what) else ADVICE
+        raise InputError(f"column {name!r} holds {what}, not numbers: {advice}")
     values = column.cast(nw.Float64).to_numpy()
     return np.asarray(values, np.float64)
 
@@ -201,7 +224,7 @@ def _cells(name: Any, column: Any) -> Floats:
 def _of_objects(name: Any, column: Any) -> Floats:
     """Return a column of Python objects that are all numbers or missing."""
     cells = [np.nan if _is_null(x) else x for x in column.to_list()]
-    if any(isinstance(x, (str, bytes, complex)) or not hasattr(x, "__float__") for x in cells):
+    if not all(map(_is_number, cells)):
         raise InputError(f"column {name!r} holds objects that are not numbers: {ADVICE}")
     return np.array([float(x) for x in cells])
 
@@ -209,31 +232,53 @@ def _of_objects(name: Any, column: Any) -> Floats:
 def _with_cells(column: Any, gaps: NDArray[np.int64], values: Floats) -> Any:
     """Return a column with other values in some cells, of its own type."""
     nw, kind = _narwhals(), column.dtype
-    if column.null_count() == len(column) and not (kind.is_float() or kind.is_integer() or kind == nw.Boolean):
-        made = nw.new_series(column.name, np.zeros(len(column)), backend=column.implementation)
-        if hasattr(column.to_native(), "index"):
-            made = nw.from_native(made.to_native().set_axis(column.to_native().index), series_only=True)
-        return made
+    if column.null_count() == len(column) and not (kind.is_numeric() or kind == nw.Boolean):
+        return _series_like(column, column.name, values)
     if kind == nw.Boolean:
         cells: NDArray[Any] = values > 0.5
     elif kind.is_integer():
-        cells = np.rint(values).astype(np.int64)
+        width = int("".join(filter(str.isdigit, str(kind))))
+        cells = _whole(values, np.dtype(f"{'u' if kind.is_unsigned_integer() else ''}int{min(width, 64)}"))
     elif kind == nw.Object:
         cells = _objects_like(column.to_list(), values)
     else:
         cells = values.astype(np.float32) if kind == nw.Float32 else values
-    if column.implementation.is_pyarrow():  # which converts nothing by itself
-        return column.scatter(gaps, nw.new_series(column.name, cells, backend=column.implementation).cast(kind))
+    implementation = column.implementation
+    if implementation.is_pyarrow():  # which converts nothing by itself
+        return column.scatter(gaps, nw.new_series(column.name, cells, backend=implementation).cast(kind))
+    if implementation.is_pandas_like():
+        native = column.to_native()
+        cells = cells.astype(native.dtype) if native.dtype == np.float16 else cells
     return column.scatter(gaps, cells)
 
 
+def _series_like(column: Any, name: str, values: NDArray[Any]) -> Any:
+    """Return a series of other values beside a column, whatever its index."""
+    nw = _narwhals()
+    made = nw.new_series(name, values, backend=column.implementation)
+    if column.implementation.is_pandas_like():
+        made = nw.from_native(made.to_native().set_axis(column.to_native().index), series_only=True)
+    return made
+
+
+def _whole(values: Floats, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return values rounded to integers of a type, or the nearest it has."""
+    if dtype.kind == "b":
+        return np.asarray(values > 0.5)
+    info = np.iinfo(dtype)
+    high = float(info.max) if int(float(info.max)) <= info.max else float(np.nextafter(float(info.max), 0.0))
+    return np.asarray(np.clip(np.rint(values), float(info.min), high).astype(dtype))
+
+
 def _objects_like(cells: list[Any], values: Floats) -> NDArray[Any]:
-    """Return values as the kind of Python objects that a column holds: booleans, integers or floats."""
+    """Return values as the kind of Python objects that a column holds: booleans, integers, decimals or floats."""
     known = [x for x in cells if not _is_null(x) and x == x]
-    if all(isinstance(x, (bool, np.bool_)) for x in known):
+    if known and all(isinstance(x, (bool, np.bool_)) for x in known):
         return np.asarray(values > 0.5, object)
-    if all(isinstance(x, (int, np.integer)) for x in known):
-        return np.asarray(np.rint(values).astype(np.int64), object)
+    if known and all(isinstance(x, (int, np.integer)) for x in known):
+        return np.array([int(x) for x in np.rint(values)] + [None], object)[:-1]
+    if known and all(isinstance(x, Decimal) for x in known):
+        return np.array([Decimal(repr(x)) for x in values.tolist()] + [None], object)[:-1]
     return np.asarray(values, object)
 
 

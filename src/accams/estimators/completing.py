@@ -22,9 +22,10 @@ ROWS_BY_ROWS = 20_000  # rows up to which rows are regressed on rows
 MANY_CELLS = 5_000_000  # from which on one chain is enough
 FEWEST = 12  # known cells below which columns are predicted by their means
 SMALL, FOLDS = 20_000, 4  # known cells below which cells are held out several times, and how often
-NARROW, CALIBRATED = 32, 150_000  # columns and known cells up to which the noise of stencils is calibrated
-N_SWEEPS, N_STENCILS, FEW_STENCILS = 16, 30, 10
-DRAWS, FOLD_DRAWS, LARGE_DRAWS = 12, 6, 2  # kept; in each of several folds; of large data
+NARROW = 64  # columns up to which few stencils and more sweeps predict better, in the same time
+N_STENCILS, FEW_STENCILS = 30, 10
+N_SWEEPS, MORE_SWEEPS = 16, 64
+DRAWS, MORE_DRAWS, LARGE_DRAWS = 12, 24, 2  # kept; of narrow data; of large data
 HOLDING = 13  # purpose of the random stream that chooses held-out cells
 
 
@@ -84,21 +85,20 @@ def _first(part: Floats, request: Request, number: int) -> tuple[Floats, Model |
 
 
 def _stencils(part: Floats, known: Mask, request: Request, number: int) -> Model:
-    chosen = request.settings
-    cells = int(known.sum())
-    narrow = part.shape[1] <= NARROW and SMALL <= cells < CALIBRATED
-    chains = 2 if cells < SMALL else 4 if cells < MANY_CELLS else 1
-    draws = FOLD_DRAWS if cells < SMALL else DRAWS if request.cells < MANY_CELLS else LARGE_DRAWS
+    chosen, cells = request.settings, int(known.sum())
+    small, narrow = cells < SMALL, part.shape[1] <= NARROW
+    few = small or narrow
+    draws = MORE_DRAWS if narrow and not small else DRAWS
     model = BayesianACCAMS(
-        (FEW_STENCILS if cells < SMALL else N_STENCILS) if chosen.n_stencils == "auto" else chosen.n_stencils,
+        (FEW_STENCILS if few else N_STENCILS) if chosen.n_stencils == "auto" else chosen.n_stencils,
         chosen.n_clusters,
-        noise="auto" if narrow else "sampled",
-        n_chains=chains,
-        n_sweeps=N_SWEEPS,
+        noise="sampled",
+        n_chains=2 if small else 4 if cells < MANY_CELLS else 1,
+        n_sweeps=MORE_SWEEPS if few else N_SWEEPS,
         n_threads=request.threads.n_threads,
         random_state=np.random.default_rng([request.seed, HOLDING, 2, number]),
         verbose=chosen.verbose,
         priors=Priors(implicit=None),
-        schedule=Schedule(max_draws=draws),
+        schedule=Schedule(max_draws=draws if request.cells < MANY_CELLS else LARGE_DRAWS),
     ).fit(part)
     return replace(model.model_, interactions=None, fit_history=())

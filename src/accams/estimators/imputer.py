@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Self
@@ -16,7 +17,7 @@ from accams.data.gaps import Flags, Floats, Gaps, gaps_of, whole_columns
 from accams.errors import InputError
 from accams.estimators.completing import Request, completed, sampled_rows
 from accams.fit.keys import seed_of
-from accams.fitted.completion import Completion
+from accams.fitted.completion import Completion, row_hashes
 from accams.fitted.progress import ProgressBar
 from accams.settings.fields import settings
 from accams.settings.imputer import ImputerSettings
@@ -150,7 +151,8 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         check_is_fitted(self)
         gaps = self._read(X)
         full, std = self._fill(gaps, return_std or self.sample_posterior)
-        answer = self._finish(gaps, full if std is None or not self.sample_posterior else self._drawn(full, std, 0))
+        drawn = full if std is None or not self.sample_posterior else self._drawn(gaps, full, std, 0)
+        answer = self._finish(gaps, drawn)
         return (answer, std) if return_std else answer
 
     def fit_transform(self, X: Any, y: Any = None, return_std: bool = False) -> Any:
@@ -168,14 +170,15 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         Returns
         -------
         list of arrays or DataFrames
-            Cells are drawn independently of one another, from normal distributions, or rounded where integers are.
+            Cells are drawn independently of one another, from normal distributions that are cut to the range of the
+            values, and rounded where integers are. The same rows get the same draws, other rows others.
         """
         check_is_fitted(self)
         Integer(1).check("n", n)
         gaps = self._read(X)
         full, std = self._fill(gaps, True)
         assert std is not None
-        return [self._finish(gaps, self._drawn(full, std, number)) for number in range(n)]
+        return [self._finish(gaps, self._drawn(gaps, full, std, number)) for number in range(n)]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns that `transform` returns."""
@@ -194,7 +197,7 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         if reset:
             self.check_params()
         marker = self.missing_values
-        gaps = gaps_of(X, np.nan if not isinstance(marker, (int, float, np.number)) else float(marker))
+        gaps = gaps_of(X, float(marker) if isinstance(marker, Real) else np.nan)
         if not reset and gaps.shape[1] != self.n_features_in_:
             raise InputError(
                 f"X has {gaps.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
@@ -266,10 +269,18 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
                 bar.update_stage("filling", min(count, lo + step), count, perf_counter() - began)
         return full, std
 
-    def _drawn(self, full: Floats, std: Floats, number: int) -> Floats:
+    def _drawn(self, gaps: Gaps, full: Floats, std: Floats, number: int) -> Floats:
         """Return a draw around completed columns; cells that are known have no deviation and stay."""
-        random = np.random.default_rng([self._seed, DRAWING, number])
-        return np.asarray(full + std * random.standard_normal(full.shape))
+        step = max(1, CELLS // gaps.shape[1])
+        parts = [row_hashes(gaps.block(lo, lo + step)).sum(dtype=np.uint64) for lo in range(0, gaps.shape[0], step)]
+        key = int(np.sum(parts, dtype=np.uint64))  # so that the noise of one batch is not that of the next
+        random = np.random.default_rng([self._seed, DRAWING, number, key])
+        drawn = full + std * random.standard_normal(full.shape)
+        if self.completion_ is not None:
+            places = self._columns.places
+            low, high = self.completion_.scaling.bounds
+            drawn[:, places] = np.where(std[:, places] > 0, np.clip(drawn[:, places], low, high), drawn[:, places])
+        return np.asarray(drawn)
 
     def _round(self, gaps: Gaps, full: Floats) -> None:
         """Round what is filled into columns of integers, in place."""

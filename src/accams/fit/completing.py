@@ -26,7 +26,8 @@ ALL_COLS = 64  # columns up to which each is regressed on all others
 FEWEST_HELD = 20  # cells without which nothing is decided
 DONORS = 3  # rows at most whose gaps a row is given
 SHARE, MOST, LEAST = 0.05, 200_000, 500  # of the known cells that are held out; at most; and at least if a fifth allows
-FADE = 0.1  # of the squared deviations that are cut on both sides where spreads are fitted
+MOST_OF_COLUMN = 1.0 / 3.0  # of the known cells of a column that are held out
+FADE = 0.1  # of the held-out cells, those that exceed their spread most, that are left out where it is fitted
 INTERVAL, QUANTILE = 0.9, 1.6448536269514722  # central interval that is calibrated, and half its width if normal
 
 
@@ -41,16 +42,23 @@ class Spread(NamedTuple):
         return np.asarray(np.sqrt(self.columns[cols] ** 2 + self.disagreement * variance))
 
 
+class Step(NamedTuple):
+    """A round, as it is repeated on new rows: weights of rows, columns, both and before, and regressions."""
+
+    weights: Floats
+    columns: Regressions
+    both: Regressions | None
+
+
 @dataclass(frozen=True)
 class Rounds:
     """What was learned of a matrix beside its first prediction.
 
     Attributes
     ----------
-    weights : list of arrays
-        Weights of rows, columns, both and before, one array for each round that gained; empty if none did.
-    columns, both : Regressions or None
-        Those of the last round, on all cells.
+    steps : list of Step
+        One for each round that gained; empty if none did. Each has its own regressions: those of the first must make
+        do with a poorer matrix than those of the last.
     spread : Spread
     errors : list of float
         Root mean square errors of held-out cells, of the first prediction and after each round that gained.
@@ -58,9 +66,7 @@ class Rounds:
         Number of held-out cells.
     """
 
-    weights: list[Floats]
-    columns: Regressions | None
-    both: Regressions | None
+    steps: list[Step]
     spread: Spread
     errors: list[float] = field(default_factory=list)
     held: int = 0
@@ -76,6 +82,7 @@ def held_out(known: Mask, random: np.random.Generator) -> Mask:
     held = np.zeros(known.shape, np.bool_)
     for _ in range(DONORS):
         _lend_gaps(known, held, count, random)
+        _release(known, held, random)
     missing = min(count, LEAST) - int(held.sum())
     if missing > 0:
         free = np.flatnonzero(known & ~held)
@@ -83,6 +90,14 @@ def held_out(known: Mask, random: np.random.Generator) -> Mask:
     held &= ((known & ~held).sum(axis=0) >= 2)[None]
     held[~(known & ~held).any(axis=1)] = False
     return held
+
+
+def _release(known: Mask, held: Mask, random: np.random.Generator) -> None:
+    """Give back random cells of columns that would keep too few to be like what they are with all of them."""
+    most = np.floor(MOST_OF_COLUMN * known.sum(axis=0)).astype(np.int64)
+    for j in np.flatnonzero(held.sum(axis=0) > most):
+        rows = random.permutation(np.flatnonzero(held[:, j]))
+        held[rows[most[j] :], j] = False
 
 
 def _lend_gaps(known: Mask, held: Mask, count: int, random: np.random.Generator) -> None:
@@ -193,7 +208,7 @@ def complete(
     for trial, fold in zip(trials, folds, strict=True):
         trial.F[fold.held] = fold.start[fold.held]
     rounds, F = _rounds(trials, values, watch)
-    return _all_cells(whole, np.where(known, values, F), rounds, watch)
+    return *_all_cells(whole, np.where(known, values, F), rounds, watch), rounds
 
 
 def _rounds(trials: "list[_Trial]", values: Floats, watch: Callable[[int, int], object]) -> tuple[Rounds, Floats]:
@@ -201,13 +216,13 @@ def _rounds(trials: "list[_Trial]", values: Floats, watch: Callable[[int, int], 
     truth = np.concatenate([values[trial.held] for trial in trials])
     cols = np.concatenate([np.nonzero(trial.held)[1] for trial in trials])
     residual, variance = truth - np.concatenate([trial.F[trial.held] for trial in trials]), np.zeros(len(truth))
-    errors, weights, steps = [_rms(residual)], list[Floats](), ROUNDS * len(trials)
+    errors, steps, planned = [_rms(residual)], list[Step](), ROUNDS * len(trials)
     few = len(truth) < FEWEST_HELD or min(values.shape) < 2
     for number in range(0 if few else ROUNDS):
         done = list[Round]()
         for trial in trials:
             done.append(trial.part.round(trial.F))
-            watch(number * len(trials) + len(done), steps + LAST_ROUNDS)
+            watch(number * len(trials) + len(done), planned + LAST_ROUNDS)
         parts = np.concatenate([each.parts[:, trial.ours] for trial, each in zip(trials, done, strict=True)], axis=1)
         chosen = blend_weights(parts, truth)
         error = _rms(chosen @ parts - truth)
@@ -215,7 +230,7 @@ def _rounds(trials: "list[_Trial]", values: Floats, watch: Callable[[int, int], 
         if gain < GAIN:
             break
         errors.append(error)
-        weights.append(chosen)
+        steps.append(Step(chosen, done[0].columns, done[0].both))
         residual, variance = truth - chosen @ parts, disagreement(parts, chosen)
         for trial, each in zip(trials, done, strict=True):
             trial.F[~trial.part.known] = chosen @ each.parts
@@ -223,7 +238,7 @@ def _rounds(trials: "list[_Trial]", values: Floats, watch: Callable[[int, int], 
             break
     spread = fit_spread(residual, cols, variance, values.shape[1])
     F = np.mean([trial.F for trial in trials], axis=0)
-    return Rounds(weights, None, None, spread, errors, len(truth)), F
+    return Rounds(steps, spread, errors, len(truth)), F
 
 
 @dataclass
@@ -242,20 +257,19 @@ class _Trial:
 
 def _all_cells(
     whole: Completing, F: Floats, rounds: Rounds, watch: Callable[[int, int], object]
-) -> tuple[Floats, Floats, Rounds]:
+) -> tuple[Floats, Floats]:
     """Repeat the last rounds with the cells that were held out, by the weights of the last one."""
     missing, std = ~whole.known, np.zeros(F.shape)
     cols, variance = np.nonzero(missing)[1], np.zeros(int(missing.sum()))
-    times = min(LAST_ROUNDS, len(rounds.weights))
+    times = min(LAST_ROUNDS, len(rounds.steps))
     for number in range(times):
-        done, weights = whole.round(F), rounds.weights[-1]
+        parts, weights = whole.round(F).parts, rounds.steps[-1].weights
         watch(number + 1, times)
         F = F.copy()
-        F[missing] = weights @ done.parts
-        variance = disagreement(done.parts, weights)
-        rounds = replace(rounds, columns=done.columns, both=done.both)
+        F[missing] = weights @ parts
+        variance = disagreement(parts, weights)
     std[missing] = rounds.spread.of(cols, variance)
-    return F, std, rounds
+    return F, std
 
 
 def fit_spread(residual: Floats, cols: Positions, variance: Floats, width: int) -> Spread:

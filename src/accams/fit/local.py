@@ -191,8 +191,11 @@ class _Batch:
         slopes *= usable[:, None]
         fitted = np.matmul(slopes[:, None], self.predictors[:, :width])[:, 0]
         if leave_one_out:
-            left = (self.values - fitted) / np.maximum(1.0 - leverage - 1.0 / self.counts[:, None], SURE)
-            fitted = np.where(self.known & usable[:, None], self.values - left, fitted)
+            n, free = self.counts[:, None], 1.0 - leverage - 1.0 / self.counts[:, None]
+            left = (self.values - fitted) / np.maximum(free, SURE)
+            of_others = -self.values / np.maximum(n - 1.0, 1.0)  # the mean, for cells that decide their own prediction
+            alone = np.where(free < SURE, of_others, self.values - left)
+            fitted = np.where(self.known & usable[:, None], alone, fitted)
         regressions.slopes[at], regressions.usable[at] = slopes, usable
         regressions.intercepts[at] = self.means - np.einsum("ij,ij->i", slopes, self.centres[:, :width])
         return np.where(usable[:, None], fitted + self.means[:, None], self.otherwise)
@@ -229,8 +232,9 @@ def penalties(w: Floats, q: Floats, squares: Floats, counts: Floats) -> Floats:
     w, q : array (line, predictor)
         Eigenvalues of the Gram matrix of the predictors, and products of its eigenvectors with the target.
     squares, counts : array (line,)
-        Sum of squares of the target and number of its known cells.
+        Sum of squares of the target, which is centred, and number of its known cells.
     """
+    counts = np.maximum(counts - 1.0, 1.0)  # the mean takes a degree of freedom
     # In units of the squares of the target and of its predictors, where nothing overflows, whatever the data.
     units = np.maximum(w.sum(axis=1), FLAT * counts)
     lengths = np.sqrt(np.maximum(squares, FLAT * counts))

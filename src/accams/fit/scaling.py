@@ -11,7 +11,7 @@ PER_QUARTILES = 1.349  # interquartile range of a normal distribution of standar
 LEAST = 0.1  # share of the standard deviation that a robust scale must have, else that is taken
 TAIL = 2.0  # percent on each side that this deviation leaves out
 ROUNDING = 1e-15  # share of the standard deviation that is the rounding of a constant
-FAR = 10.0  # scales from the median beyond which values are cut while fitting
+FAR = 10.0  # scales from the median beyond which values are cut while fitting, if they are among the outermost too
 WIDE = 5.0  # values by which the range of a column of n values may be exceeded, as a share of n
 SPREAD_OF_CENTRES, SPREAD_OF_SCALES = 3.0, 0.2  # of columns that have one unit, in those of a typical column
 
@@ -37,15 +37,15 @@ class Scaling:
     @classmethod
     def of(cls, X: Floats, scale: str | None = "auto") -> Self:
         """From a matrix of which every column has values, and not all the same; NaN is missing."""
-        centre, robust, trimmed = moments(X)
+        centre, robust, trimmed, tails = moments(X)
         low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
         widening = (high - low) * WIDE / np.maximum((~np.isnan(X)).sum(axis=0), 1)
+        reach = np.stack([np.minimum(-FAR * robust, tails[0]), np.maximum(FAR * robust, tails[1])])
         if scale == "columns" or (scale == "auto" and not one_unit(centre, trimmed)):
-            limits = np.stack([np.full_like(centre, -FAR), np.full_like(centre, FAR)])
-            return cls(centre, robust, limits, np.stack([low - widening, high + widening]))
+            return cls(centre, robust, reach / robust, np.stack([low - widening, high + widening]))
         largest = float(trimmed.max()) or 1.0
         middle, typical = float(np.median(centre)), largest * float(np.sqrt(np.mean((trimmed / largest) ** 2)) or 1.0)
-        limits = (np.stack([centre - FAR * robust, centre + FAR * robust]) - middle) / typical
+        limits = (centre + reach - middle) / typical
         bounds = np.stack([np.full_like(low, low.min()), np.full_like(high, high.max())])
         return cls(np.full_like(centre, middle), np.full_like(centre, typical), limits, bounds)
 
@@ -59,8 +59,11 @@ class Scaling:
         return np.asarray(np.clip(Z * self.scale + self.centre, *self.bounds))
 
 
-def moments(X: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the median of each column, a robust standard deviation, and one without the outermost values."""
+def moments(X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the median of each column, a robust standard deviation, one without the outermost values, and tails.
+
+    Tails are the differences of the lowest and highest of the other values to the median.
+    """
     lower, centre, upper = np.nanpercentile(X, [25.0, 50.0, 75.0], axis=0)
     least = np.nanpercentile(X, TAIL, axis=0, method="higher")
     most = np.nanpercentile(X, 100.0 - TAIL, axis=0, method="lower")
@@ -68,7 +71,8 @@ def moments(X: Floats) -> tuple[Floats, Floats, Floats]:
     overall = deviations(X, centre)
     trimmed = np.where(trimmed > ROUNDING * overall, trimmed, overall)  # nearly all values are one
     robust = (upper - lower) / PER_QUARTILES
-    return centre, np.where(robust > LEAST * trimmed, robust, trimmed), trimmed
+    tails = np.stack([least - centre, most - centre])
+    return centre, np.where(robust > LEAST * trimmed, robust, trimmed), trimmed, tails
 
 
 def deviations(X: Floats, centre: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.fit.completing import NEAR_ROWS, Rounds, disagreement
+from accams.fit.completing import NEAR_ROWS, Rounds, Step, disagreement
 from accams.fit.local import Floats, Mask, Positions, Targets, nearest, regress, unit_lines
 from accams.fit.scaling import Scaling
 from accams.fitted.model import Model
@@ -47,8 +47,8 @@ class Completion:
 
     @cached_property
     def average(self) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the columns of the completed matrix."""
-        return self.full.mean(axis=0), self.full.std(axis=0)
+        """Mean and standard deviation of the columns, of what was filled in too."""
+        return self.full.mean(axis=0), np.sqrt(self.full.var(axis=0) + (self.std**2).mean(axis=0))
 
     def fill(
         self, X: Floats, threads: Threads, watch: Callable[[int, int], object] = lambda done, planned: None
@@ -74,26 +74,25 @@ class Completion:
         """Return new rows, completed on the fitted scale, and standard deviations."""
         F, variance = np.where(known, Z, self._start(np.where(known, Z, 0.0), known)), np.zeros(Z.shape)
         values = np.where(known, Z, 0.0)
-        for weights in self.rounds.weights:
-            parts = np.stack([part[~known] for part in self._parts(Targets(values, known, F), threads)])
+        for step in self.rounds.steps:
+            parts = np.stack([part[~known] for part in self._parts(Targets(values, known, F), step, threads)])
             F = F.copy()
-            F[~known] = weights @ parts
-            variance[~known] = disagreement(parts, weights)
+            F[~known] = step.weights @ parts
+            variance[~known] = disagreement(parts, step.weights)
         std = self.rounds.spread.of(np.arange(Z.shape[1]), variance)
         return F, np.where(known, 0.0, std)
 
-    def _parts(self, targets: Targets, threads: Threads) -> list[Floats]:
+    def _parts(self, targets: Targets, step: Step, threads: Threads) -> list[Floats]:
         """Return the parts of the blend of one round, as `Completing.round` has them."""
         F = targets.otherwise
         across, parts, further = np.ascontiguousarray(F.T), list[Floats](), None
-        assert self.rounds.columns is not None
         if self.by_rows:
             near = nearest(unit_lines(F), self._units, NEAR_ROWS, threads)
             ((rows, _),) = regress(targets, self.full, near, threads)
             parts, further = [rows], np.ascontiguousarray(rows.T)
-        parts.append(self.rounds.columns.predict(across).T)
-        if self.rounds.both is not None:
-            parts.append(self.rounds.both.predict(across, further).T)
+        parts.append(step.columns.predict(across).T)
+        if step.both is not None:
+            parts.append(step.both.predict(across, further).T)
         return [*parts, F]
 
     def _start(self, values: Floats, known: Mask) -> Floats:

@@ -30,7 +30,7 @@ class ImputerSettings(Settings):
     )
     n_stencils: int | str = setting(
         Either(AUTO, Integer(1)),
-        "Stencils of the first prediction. 'auto': 30, or 10 where fewer than 20,000 cells are known.",
+        "Stencils of the first prediction. 'auto': 30; 10 up to 64 columns, and below 20,000 known cells.",
         default="auto",
     )
     n_clusters: int | tuple[int, int] | list[Any] | str = setting(
