@@ -1,9 +1,10 @@
-"""Accuracy per byte: distilled stencil sums beside quantised SVDs of the same matrix, at the same size on disk.
+"""Accuracy per byte: stencils beside quantised SVDs of the same matrix, at the same size on disk.
 
 MovieLens 1M: one posterior mean for all (`BayesianACCAMS()` on the seed-0 90:10 split). Ours is `distill(max_bytes)`,
 the rival a quantised SVD of that mean with the same weights (`rivals/svd.py`). The rival's best setting of a size is
 chosen by the test error itself.
-Faces: the same of the matrix itself, without weights, and beside it what else `rivals/compression.py` knows.
+Faces: `compress(matrix, max_bytes)` of the matrix of grey levels, beside the same SVD of it without weights and what
+else `rivals/compression.py` knows.
 
 Run: python experiments/compression.py movielens [--model FILE]      (FILE keeps the posterior between runs)
      python experiments/compression.py faces
@@ -24,7 +25,6 @@ import accams
 from accams import BayesianACCAMS
 from accams.data import datasets
 from accams.data.splits import permutation_test_positions
-from accams.fit.distill import distill
 from accams.fit.target import of_matrix, of_mean
 from accams.model import file
 from accams.threads import Threads
@@ -34,7 +34,6 @@ from rivals.svd import quantised_svds
 
 FILM_SIZES = (10, 16, 33, 60, 90, 150, 300)  # thousand bytes
 FACE_SIZES = (20, 50, 100, 200, 400, 700, 1000)
-NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def movielens(model_file: Path | None) -> None:
@@ -47,17 +46,20 @@ def movielens(model_file: Path | None) -> None:
     if model_file is not None and model_file.is_file():
         model = accams.load(model_file)
     else:
-        model = BayesianACCAMS().fit(pairs[train], y[train])
+        model = BayesianACCAMS().fit(pairs[train], y[train]).model_
         if model_file is not None:
             model.save(model_file)
-    i, j = model.row_index_.positions(pairs[test, 0]), model.col_index_.positions(pairs[test, 1])
+    assert isinstance(model, accams.Model)
+    i, j = model.row_index.positions(pairs[test, 0]), model.col_index.positions(pairs[test, 1])
 
     def rmse(prediction: np.ndarray) -> float:
         return float(np.sqrt(np.mean((np.clip(prediction, 1, 5) - y[test]) ** 2)))
 
-    print(f"posterior mean of {len(model.posterior_)} draws: {rmse(model.posterior_.predict(i, j)):.4f}\n", flush=True)
-    draws, linear = [d.codes for d in model.posterior_.draws], model.posterior_.linear
-    target = of_mean(draws, *model.activity_, 150, threads=Threads(), linear=linear)
+    posterior = model.posterior
+    assert posterior is not None
+    print(f"posterior mean of {len(posterior)} draws: {rmse(posterior.predict(i, j)):.4f}\n", flush=True)
+    draws = [d.codes for d in posterior.draws]
+    target = of_mean(draws, *model.activity, 150, threads=Threads(), linear=posterior.linear)
     known = (i >= 0) & (j >= 0)
     found = []
     for each in quantised_svds(target, 1000 * max(FILM_SIZES), [1000 * size for size in FILM_SIZES]):
@@ -80,6 +82,8 @@ def faces() -> None:
     observations = datasets.faces().observations
     matrix = observations.values.reshape(observations.shape)
     m, n = matrix.shape
+    levels = matrix.astype(np.uint8)
+    assert (levels == matrix).all()
     target = of_matrix(matrix, np.ones(m), np.ones(n), m)
     sizes = [1000 * size for size in FACE_SIZES]
     rivals = face_rivals(matrix, target, sizes)
@@ -88,14 +92,14 @@ def faces() -> None:
     rows = []
     for size in sizes:
         began = perf_counter()
-        small = distill(target, size, NONE)
+        content = accams.compress(levels, max_bytes=size, verbose=False).to_bytes()
         took = perf_counter() - began
-        bytes_, error = len(file.to_bytes(small)), float(np.sqrt(np.mean((small.dense() - matrix) ** 2)))
-        equal = bytes_at(rivals["quantised SVD"], error) / bytes_
+        error = float(np.sqrt(np.mean((accams.decompress(content) - matrix) ** 2)))
+        equal = bytes_at(rivals["quantised SVD"], error) / len(content)
         others = [f"{best(points, size).error:.2f}" for points in rivals.values()]
-        rows.append([size // 1000, f"{error:.2f}", f"{bytes_:,}", len(small), *others, f"{equal:.2f}", f"{took:.0f}"])
+        rows.append([size // 1000, f"{error:.2f}", f"{len(content):,}", *others, f"{equal:.2f}", f"{took:.0f}"])
         print(*rows[-1], flush=True)
-    print(table(["KB", "distilled", "bytes", "stencils", *rivals, "SVD's bytes at our error / ours", "seconds"], rows))
+    print(table(["KB", "compress", "bytes", *rivals, "SVD's bytes at our error / ours", "seconds"], rows))
 
 
 def main() -> None:

@@ -75,7 +75,7 @@ def model_of(path: Path | None, pairs: np.ndarray, y: np.ndarray) -> Any:
     """A fitted model, kept in a file."""
     if path is not None and path.is_file():
         return accams.load(path)
-    model = BayesianACCAMS().fit(pairs, y)
+    model = BayesianACCAMS().fit(pairs, y).model_
     if path is not None:
         model.save(path)
     return model
@@ -83,7 +83,7 @@ def model_of(path: Path | None, pairs: np.ndarray, y: np.ndarray) -> Any:
 
 def folding(model: Any, split: Split) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """Predictions for a new user by folding in."""
-    known = set(model.col_index_.ids.tolist())
+    known = set(model.col_index.ids.tolist())
 
     def predict(history: np.ndarray, test: np.ndarray) -> np.ndarray:
         seen = [p for p in history if split.pairs[p, 1] in known]
@@ -144,7 +144,7 @@ def print_times(path: Path) -> None:
     """How long folding in takes, by how many ratings are known; films are drawn by how often they were rated."""
     whole = accams.load(path)
     models = {"32 draws": whole, "50 KB": whole.compress(SMALL, verbose=False)}
-    random, ids, weights = np.random.default_rng(0), whole.col_index_.ids, whole.activity_[1]
+    random, ids, weights = np.random.default_rng(0), whole.col_index.ids, whole.activity[1]
     rows = []
     for size in TIMED:
         row = [str(size)]

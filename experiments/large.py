@@ -33,8 +33,8 @@ small = model.distill(int(sys.argv[2]), verbose=False)
 took = time.perf_counter() - began
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 random = np.random.default_rng(1)
-i, j = (random.choice(len(w), 200000, p=w / w.sum()) for w in model.activity_)
-whole = model.posterior_.predict(i, j)
+i, j = (random.choice(len(w), 200000, p=w / w.sum()) for w in model.activity)
+whole = model.posterior.predict(i, j)
 away = np.sqrt(np.mean((small.predict(i, j) - whole) ** 2))
 print(len(file.to_bytes(small)), len(small), took, opened / 2**20, peak / 2**20, away, whole.std())
 """

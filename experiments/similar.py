@@ -47,20 +47,20 @@ def main() -> None:
     else:
         pairs, y = lines("ml-1m")
         train = np.setdiff1d(np.arange(len(y)), permutation_test_positions(len(y), 0.1, 0))
-        model = accams.BayesianACCAMS().fit(pairs[train], y[train])
+        model = accams.BayesianACCAMS().fit(pairs[train], y[train]).model_
         if given.model is not None:
             model.save(given.model)
     if given.max_bytes is not None:
         model = model.compress(given.max_bytes, ids=False)
     archive = Path(os.environ["ACCAMS_DATA"]) / "ml-1m.zip" / "ml-1m" / "movies.dat"
-    titles = read_titles(archive, model.col_index_)
+    titles = read_titles(archive, model.col_index)
     rows = [
         [name, "; ".join(short(titles[x]) for x, _ in model.similar(film, SHOWN, by=given.by))]
         for film, name in FILMS.items()
     ]
     print(table(["film", "most similar"], rows))
     if given.max_bytes is None:
-        active = model.col_index_.ids[model.activity_[1] >= ACTIVE].tolist()
+        active = model.col_index.ids[model.activity[1] >= ACTIVE].tolist()
         for depth, node in model.hierarchy(3, candidates=active).walk():
             print(f"{'    ' * depth}{node.size:,}: {', '.join(short(titles[x]) for x in node.members[:NAMED])}")
     print(machine())

@@ -50,11 +50,11 @@ def short(title: str) -> str:
     return name
 
 
-def most_rated(model: ACCAMS, n: int) -> list[object]:
-    return model.col_index_.ids[np.argsort(-model.activity_[1], kind="stable")[:n]].tolist()
+def most_rated(model: accams.Model, n: int) -> list[object]:
+    return model.col_index.ids[np.argsort(-model.activity[1], kind="stable")[:n]].tolist()
 
 
-def tree_of(model: ACCAMS) -> Node:
+def tree_of(model: accams.Model) -> Node:
     return model.hierarchy(DEPTH, candidates=most_rated(model, MOST), stencils=list(range(DEPTH)))
 
 

@@ -143,3 +143,9 @@ def test_dates_name_rows(tmp_path):
     (tmp_path / "gap.csv").write_text("name,a\nx,1\n,2\n")
     with pytest.raises(InputError, match="column 'name' names the rows, but row 2 has no name"):
         read(tmp_path / "gap.csv")
+
+
+def test_errors_of_what_is_done_with_a_matrix_are_not_of_its_file(tmp_path):
+    np.save(tmp_path / "x.npy", MATRIX)
+    with pytest.raises(OSError, match="disk full"), open_matrix(tmp_path / "x.npy"):
+        raise OSError("disk full")

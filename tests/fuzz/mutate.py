@@ -132,6 +132,8 @@ def _other_numbers(x: np.ndarray, random: Random) -> np.ndarray:
 
 def changed_arrays(arrays: dict[str, np.ndarray], random: Random) -> dict[str, np.ndarray]:
     """The arrays with one of them changed, left out, or replaced by another."""
+    if not arrays:
+        return arrays
     name = pick(random, sorted(arrays))
     match int(random.integers(10)):
         case 0:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from logs import use_log
+from matrices import compressed, use_matrix, use_matrix_file
 from mutate import (
     Random,
     changed_array,
@@ -58,6 +59,8 @@ def ratings() -> np.ndarray:
 @cache
 def containers(kind: str) -> list[bytes]:
     """Whole files of one kind."""
+    if kind == "matrix":
+        return compressed()
     if kind == "checkpoint":
         return [checkpoint_of(folder_of("checkpoints"), noise) for noise in ("sampled", "calibrated")]
     names = sorted(path.name for path in GOLDEN.glob("*.accams"))
@@ -357,12 +360,15 @@ def use_titles(folder: Path, random: Random) -> None:
 MARK = "<img src=x onerror=alert(1)>"
 HOSTILE = [MARK, f"</script>{MARK}", f"--><!-- {MARK}", f"'\"`{MARK}", f"\u2028{MARK}"]
 
-USES: dict[str, Use] = {"model": use_model, "history": use_history, "checkpoint": use_checkpoint, "table": _use_file}
+USES: dict[str, Use] = {
+    "model": use_model, "history": use_history, "checkpoint": use_checkpoint, "matrix": use_matrix, "table": _use_file,
+}  # fmt: skip
 TARGETS: dict[str, Use] = {
-    **{kind: use_container(kind, USES[kind]) for kind in ("model", "history", "checkpoint")},
+    **{kind: use_container(kind, USES[kind]) for kind in ("model", "history", "checkpoint", "matrix")},
     "store": use_store,
     "table": use_table,
     "binary": use_binary,
+    "matrix-file": use_matrix_file,
     "archive": use_archive,
     "titles": use_titles,
     "log": use_log,

@@ -3,6 +3,7 @@
 import difflib
 import gzip
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -35,7 +36,10 @@ FOREIGN = {
 }
 DATA_SUFFIXES = (".csv", ".tsv", ".dat", ".data", ".txt", ".parquet", ".pq", ".npz", ".npy")
 CONTROL = set(range(32)) - set(b"\t\n\v\f\r\x1a")  # bytes that do not occur in text
-DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, OSError, ValueError, struct.error)
+DAMAGE = (
+    EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, OSError, ValueError, struct.error,
+    tokenize.TokenError,  # of headers of arrays, which NumPy reads as Python
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data import scan
-from accams.data.archives import DataFile, clear_errors, open_file
+from accams.data.archives import DAMAGE, DataFile, clear_errors, open_file
 from accams.data.ids import Index
 from accams.errors import InputError
 from accams.writing import replacing
@@ -49,13 +49,16 @@ def open_matrix(path: Path, array: str | None = None) -> Iterator[FoundMatrix]:
     if path.is_dir() or path.suffix.lower() in IMAGES:
         yield _images(path)
         return
-    with open_file(path) as file, clear_errors(file.name):
-        if file.format == "npy":
-            yield FoundMatrix(_loaded(file, np.load(file.path, mmap_mode="r", allow_pickle=False)))
-        elif file.format == "npz":
-            yield FoundMatrix(_of_archive(file, array))
-        else:
-            yield _table(file)
+    with open_file(path) as file:
+        with clear_errors(file.name):  # and not those of what is then done with the matrix
+            found = _found(file, array)
+        yield found
+
+
+def _found(file: DataFile, array: str | None) -> FoundMatrix:
+    if file.format == "npy":
+        return FoundMatrix(_loaded(file, np.load(file.path, mmap_mode="r", allow_pickle=False)))
+    return FoundMatrix(_of_archive(file, array)) if file.format == "npz" else _table(file)
 
 
 def _loaded(file: DataFile, array: Any) -> NDArray[Any]:
@@ -116,7 +119,7 @@ def _row_names(file: DataFile, name: str, column: Any) -> Index:
     """Return the text, or the dates, of a first column as names of the rows."""
     missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else np.zeros(len(column), bool)
     values = np.asarray(np.ma.getdata(column))
-    missing |= np.isnat(values) if values.dtype.kind == "M" else [x is None for x in values.tolist()]
+    missing |= np.isnat(values) if values.dtype.kind == "M" else np.array([x is None for x in values.tolist()], bool)
     if missing.any():
         row = int(missing.argmax()) + 1
         raise InputError(f"{file.name}: column {name!r} names the rows, but row {row:,} has no name")
@@ -142,7 +145,7 @@ def _images(path: Path) -> FoundMatrix:
             raise InputError(f"the folder {path} has no images ({', '.join(IMAGES[:4])} and others)")
     arrays = list[NDArray[Any]]()
     for each in files:
-        with clear_errors(each.name), image.open(each) as opened:
+        with clear_errors(each.name, (*DAMAGE, SyntaxError)), image.open(each) as opened:  # as Pillow tells of damage
             if getattr(opened, "n_frames", 1) > 1:
                 raise InputError(f"{each.name} has {opened.n_frames} frames: save them as images of their own")
             clear = "transparency" in opened.info or opened.mode in ("PA", "La", "RGBa")

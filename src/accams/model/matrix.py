@@ -114,6 +114,10 @@ class CompressedMatrix:
         rows = [fields["rows"] for fields in self._fields]
         if not all(type(x) is int and x >= 1 for x in rows) or sum(rows) != self.shape[0]:
             raise ValueError("its panels do not make up the matrix")
+        for fields in self._fields:  # as far as they are read before the panel itself is
+            sizes = [fields["sum"]["stencils"], *(size for _, size in fields["parts"].values())]
+            if not all(type(x) is int and x >= 0 for x in sizes):
+                raise ValueError("what it tells of a panel cannot be")
         CELLS.check(prod(self.shape), self._file.size)
         self._ends = np.cumsum([0, *rows])
         self.summary = Summary.of(header["summary"])
@@ -259,7 +263,7 @@ class CompressedMatrix:
     @property
     def n_stencils(self) -> list[int]:
         """Number of stencils in each panel."""
-        return [int(fields["sum"]["stencils"]) for fields in self._fields]
+        return [fields["sum"]["stencils"] for fields in self._fields]
 
 
 def _wanted(key: Any, size: int, axis: str) -> tuple[tuple[int, int], Any]:
