@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -102,14 +102,16 @@ def test_the_same_for_any_threads():
 def test_rungs_grow_as_prices_fall():
     seen = []
     ladder = Ladder(matrix_of(), 0, Threads(1), seen.append)
-    prices = [price for price, _ in zip(ladder.prices(), range(4), strict=False)]
-    rungs = [ladder.bare, *map(ladder.rung, prices)]
+    rungs = list(islice(ladder.rungs(), 5))
     assert sorted(rungs, key=lambda rung: rung.size) == rungs
     assert sorted(rungs, key=lambda rung: -rung.error) == rungs
     assert rungs[0].error == pytest.approx(matrix_of().var())
     assert len(seen) >= 4
+    assert ladder.rung(rungs[1].price) is rungs[1]  # and is not made again
     constant = Ladder(np.full((5, 4), 3.0), 0, Threads(1), seen.append)
-    assert (constant.bare.error, list(constant.prices())) == (0.0, [])
+    assert (constant.bare.error, list(constant.rungs())) == (0.0, [constant.bare])
+    row = Ladder(np.arange(9.0)[None], 0, Threads(1), seen.append)
+    assert list(row.rungs()) == [row.bare]
 
 
 def test_the_better_start_is_taken():
