@@ -9,12 +9,14 @@ and ends by held-out cells: soft (Mazumder, Hastie and Tibshirani 2010), hard (t
 from __future__ import annotations
 
 import multiprocessing
+import warnings
 from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from sklearn.exceptions import ConvergenceWarning
 
 from rivals.bpmf import BPMF
 from rivals.ratings import Ratings
@@ -64,7 +66,10 @@ def iterative(X: Matrix, n_nearest: int | None = None, max_iter: int = 10, seed:
     from sklearn.impute import IterativeImputer
 
     few = n_nearest if n_nearest is not None and n_nearest < X.shape[1] - 1 else None
-    return standardised(IterativeImputer(n_nearest_features=few, max_iter=max_iter, random_state=seed).fit_transform, X)
+    imputer = IterativeImputer(n_nearest_features=few, max_iter=max_iter, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the rounds are given
+        return standardised(imputer.fit_transform, X)
 
 
 def tuned_iterative(X: Matrix, rounds: tuple[int, ...] = (1, 2, 4, 10), seed: int = 0) -> Matrix:
