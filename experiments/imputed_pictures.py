@@ -19,6 +19,7 @@ from common import machine, use_local_data
 from imputation import Matrix, faces, hidden_cells
 
 SHOWN = (4, 150, 310, 460, 600)
+BRIGHT = 160  # grey level that is shown as white: the pictures are dark
 MASKS = {"random30": "30 % of the pixels", "blocks": "blocks of 16 x 16"}
 
 
@@ -47,7 +48,7 @@ def main() -> None:
     for j, (name, images) in enumerate(columns):
         axes[0, j].set_title(name, fontsize=9)
         for i, image in enumerate(images):
-            axes[i, j].imshow(image.reshape(120, 128), cmap=colours, vmin=0, vmax=255)
+            axes[i, j].imshow(image.reshape(120, 128), cmap=colours, vmin=0, vmax=BRIGHT)
             axes[i, j].set_axis_off()
     figure.savefig(given.output, dpi=90)
     Image.open(given.output).convert("RGB").quantize(64).save(given.output, optimize=True)
