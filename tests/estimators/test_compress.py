@@ -188,6 +188,18 @@ def test_the_mean_error_is_kept_beside_outliers_and_below_what_a_type_can_tell(d
             assert np.sqrt(np.mean(np.square(away(matrix, decompress(small))))) <= wanted * 1.001
 
 
+def test_floats_that_fit_exactly_are_exact():
+    random = np.random.default_rng(0)
+    ratings = np.where(random.random((80, 60)) < 0.7, np.nan, random.integers(1, 11, (80, 60)) / 2)
+    exact = compress(ratings, max_error=0.0, **QUIET)
+    roomy = compress(ratings, max_bytes=exact.nbytes + 200, **QUIET)
+    assert roomy.nbytes <= exact.nbytes + 200
+    np.testing.assert_array_equal(decompress(roomy), ratings)
+    tight = compress(ratings, max_bytes=exact.nbytes - 400, **QUIET)
+    assert tight.nbytes <= exact.nbytes - 400
+    assert tight.summary.rmse > 0
+
+
 @pytest.mark.parametrize("shape", [(1, 30_000), (30_000, 1), (10_000, 3)])
 def test_thin_matrices_are_told_in_steps(shape):
     matrix = np.random.default_rng(0).normal(size=shape)

@@ -26,6 +26,7 @@ RISES = 2  # rungs in a row that do not pay, after which none does
 SMALL = 400  # bytes of what is left, below which no stencils are tried
 PHASES = 8  # of steps, where there are no stencils
 RICH = 0.3  # bits a cell from which on what stencils leave may be worth storing without a bound
+HOPE = 2.0  # times the room that numbers may take without stencils, to hope that they fit exactly with some
 FILES = 6  # that are made to meet a number of bytes
 
 
@@ -56,6 +57,9 @@ class PanelFit:
 
     def pack(self) -> tuple[Packed, Errors]:
         """Return the panel's header fields and tensors, and its errors."""
+        exact = self._exact() if self.promise.kind == "max_bytes" and not self.numbers.divisor else None
+        if exact is not None:
+            return exact
         fit = {"max_error": self._bounded, "max_rmse": self._within_rmse, "max_bytes": self._within_bytes}
         content = fit[self.promise.kind]()
         return content.pack(self.threads), self.coder.errors(content)
@@ -115,6 +119,21 @@ class PanelFit:
         if best is None or _expected(last, room) < best[0]:
             return self._small(most)
         return self._to_size(best[1], best[2], most) or self._small(most)
+
+    def _exact(self) -> tuple[Packed, Errors] | None:
+        """Return a panel without errors if there is room for it: floats may be whole numbers, or decimals."""
+        most = self.promise.amount
+        try:
+            fit = PanelFit(
+                self.numbers.values, Promise("max_error", 0.0), seed=self.seed, threads=self.threads,
+                near=self.coder.near, tile=self.coder.tile, outside=self.outside, report=self.report,
+            )  # fmt: skip
+        except InputError:
+            return None
+        if fit.coder.bytes_at(fit.ladder.bare, 1.0) > HOPE * most:
+            return None
+        packed, errors = fit.pack()
+        return (packed, errors) if packed.nbytes <= most else None
 
     def _poor(self, most: int) -> Content:
         """Return an accurate panel of a small part of a bit per cell."""
