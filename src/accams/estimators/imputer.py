@@ -171,7 +171,7 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         -------
         list of arrays or DataFrames
             Cells are drawn independently of one another, from normal distributions that are cut to the range of the
-            values, and rounded where integers are. The same rows get the same draws, other rows others.
+            values, and rounded where integers are. The same table gets the same draws, another one others.
         """
         check_is_fitted(self)
         Integer(1).check("n", n)

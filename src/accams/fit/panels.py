@@ -246,7 +246,7 @@ class PanelFit:
             else:
                 low = step
             # A cell takes log2 of the steps in its range: so many more bytes for a finer step. Where most steps are 0
-            # it is fewer, so each change is at least twice the one before.
+            # it is fewer, so the least change doubles each time.
             doublings = 8.0 * (size - (1.0 - 0.5 * CLOSE) * most) / (self.shape[0] * self.shape[1])
             change = np.sign(doublings) * np.clip(abs(doublings), 0.5 * CLOSE * 2.0**k, 64.0)
             guess = max(step * 2.0 ** float(change), smallest)
