@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from accams.kernels import residual as kernels
 from accams.kernels import whole
+from accams.model.arithmetic import MOST_STEPS, Arithmetic
 from accams.model.residual import NO_SKIP, Layout, Tables, Tiles, choose_layout, encode
 from accams.threads import Threads
 
@@ -127,3 +128,20 @@ def test_sums_of_templates():
     for lo, hi in ((0, 4), (4, 9)):
         whole.add_lines(lo, hi, rows, np.concatenate([T.ravel() for T in templates]), starts, widths, cols, out)
     np.testing.assert_array_equal(out, sum(T[r][:, c] for T, r, c in zip(templates, rows, cols, strict=True)))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_squares_that_steps_leave(whole):
+    """They are those of the steps that are stored, by `Arithmetic`."""
+    random = np.random.default_rng(0)
+    away = random.normal(0.0, 40.0, (7, 50))
+    away[2, 3], step, dead = 1e12, 7.0 if whole else 6.3, 0.0 if whole else 0.12
+    away = np.rint(away) if whole else away
+    bounds = (-10, 10) if whole else (-10.0, 10.0)
+    arithmetic = Arithmetic(np.dtype(float), 0, 0.0, 0, int(step) if whole else step, int(whole), *bounds)
+    x = away.astype(np.int64) if whole else away
+    steps, far = arithmetic.steps_to(x, np.zeros_like(x), dead)
+    sums = np.empty(7)
+    kernels.squares_left(0, 7, away, step, dead, whole, float(MOST_STEPS), sums)
+    assert far.sum() == 1
+    np.testing.assert_allclose(sums, (np.square(away - step * steps) * ~far).sum(axis=1), rtol=1e-12)

@@ -63,10 +63,10 @@ class Source:
         """Return no stencils."""
         return self.of(Encoding.empty(self.target, self.threads))
 
-    def grow(self, model: Model, shape: Shape, price: float) -> int:
-        """Add stencils of this shape while each is worth its bits; return how many."""
+    def grow(self, model: Model, shape: Shape, price: float, bits: float = np.inf) -> int:
+        """Add stencils of this shape while each is worth its bits, and up to so many of these; return how many."""
         if isinstance(model, Whole):
-            return grow(model, add_part, shape, price, self.seed)
+            return grow(model, add_part, shape, price, self.seed, bits=bits)
         most = np.inf
         if len(model):
             most = max(1.0, FILL / (sum(self.target.shape) * (1 + len(model))))
@@ -111,17 +111,21 @@ class Start:
         return float(error * search.share(size) ** fall)
 
 
-def grow_best(source: Source, price: float) -> Whole:
-    """Return stencils of a matrix in memory that are worth their bits at a price, from the better of its starts."""
+def grow_best(source: Source, price: float, bits: float = np.inf) -> Whole | None:
+    """Return stencils of a matrix in memory that are worth their bits at a price, from the better of its starts.
+
+    None if all starts have more than so many bits.
+    """
     found = list[tuple[float, Whole]]()
     for shape in (None, *source.shapes()):
         model = source.of(source.levels(price)) if shape is None else source.empty()
-        if shape is not None:
-            source.grow(model, shape, price)
         assert isinstance(model, Whole)
-        model.round(price)
-        found.append((model.error() + price * model.all_bits(), model))
-    return min(found, key=lambda pair: pair[0])[1]
+        if shape is not None:
+            source.grow(model, shape, price, bits)
+        if model.all_bits() <= bits:
+            model.round(price)
+            found.append((model.error() + price * model.all_bits(), model))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
 def distill(

@@ -22,6 +22,7 @@ FALL = 4.0  # of the price, from rung to rung
 RANK = 256  # singular vectors, at most
 ROUNDS = 2  # of improving a rung
 MORE_ROUNDS = 4  # for the one that is taken
+HOPELESS = 1.5  # approximate bits, relative to those there is room for, from which on rungs are not made to the end
 Floats = NDArray[np.float64]
 
 
@@ -64,24 +65,38 @@ class Ladder:
             self._source = Source(target, self._threads, self._seed, self._matrix)
         return self._source
 
-    def rungs(self) -> Iterator[Rung]:
-        """Iterate over the rungs, beginning without stencils."""
+    def rungs(self, most: Callable[[], float] = lambda: np.inf) -> Iterator[Rung]:
+        """Iterate over the rungs, beginning without stencils, until stencils alone take more than `most` bytes."""
         yield self.bare
         if min(self._matrix.shape) == 1:  # nothing that lines have in common: steps say it in fewer bytes, and faster
             return
         price = COARSEST * 2.0 * log(2.0) * self.variance
         while price > 0.0:
-            yield self.rung(price)
+            rung = self._rung(price, ROUNDS, most())
+            if rung is None or rung.size > most():
+                return
+            yield rung
             price /= FALL
 
     def rung(self, price: float, rounds: int = ROUNDS) -> Rung:
         """Return the stencils that are worth their bits at a price."""
+        rung = self._rung(price, rounds, np.inf)
+        assert rung is not None
+        return rung
+
+    def _rung(self, price: float, rounds: int, most: float) -> Rung | None:
         if (price, rounds) not in self._found:
-            self._found[price, rounds] = self._made(price, rounds)
+            rung = self._made(price, rounds, most)
+            if rung is None:
+                return None
+            self._found[price, rounds] = rung
         return self._found[price, rounds]
 
-    def _made(self, price: float, rounds: int) -> Rung:
-        whole = grow_best(self.source, price)
+    def _made(self, price: float, rounds: int, most: float) -> Rung | None:
+        """Return a rung; None as soon as it is clear that it takes more than so many bytes."""
+        whole = grow_best(self.source, price, HOPELESS * 8.0 * most)
+        if whole is None:
+            return None
         for _ in range(rounds):
             if whole.round(price) == 0:
                 break

@@ -53,7 +53,8 @@ class PanelFit:
             check_bound(values, bound)
         self.numbers = numbers_of(values, bound, None if promise.kind == "max_bytes" else promise.amount)
         self.coder = Coder(self.numbers, self.threads, near, tile)
-        self.ladder = Ladder(self.numbers.cells, seed, self.threads, lambda x: report(x * self.coder.to_values))
+        to_values = self.coder.to_values  # not `self`: a circle would keep the panel in memory beside the next
+        self.ladder = Ladder(self.numbers.cells, seed, self.threads, lambda x: report(x * to_values))
 
     def pack(self) -> tuple[Packed, Errors]:
         """Return the panel's header fields and tensors, and its errors."""
@@ -107,9 +108,7 @@ class PanelFit:
             return self._poor(most)
         best: tuple[float, Rung, float] | None = None
         last: list[Rung] = []
-        for rung in self.ladder.rungs():
-            if rung.size >= room:
-                break
+        for rung in self.ladder.rungs(lambda: room):
             last.append(rung)
             error, step = self._at_bytes(rung, room)
             if best is None or error < best[0]:
@@ -153,14 +152,18 @@ class PanelFit:
     def _climb(self, cost: Callable[[Rung], tuple[float, float]]) -> tuple[Rung, float]:
         """Return the rung of least cost, in bytes, and its step."""
         best, least, step, rises = self.ladder.bare, np.inf, np.inf, 0
-        for rung in self.ladder.rungs():
+
+        def most() -> float:
+            return least
+
+        for rung in self.ladder.rungs(most):
             bytes_, its_step = cost(rung)
             if bytes_ < least:
                 least, step, best, rises = bytes_, its_step, rung, 0
             else:
                 rises += 1
             done = not step or least < SMALL or best.error <= 1e-12 * self.ladder.variance
-            if done or rises == RISES or rung.size > least:
+            if done or rises == RISES:
                 break
         return best, step
 

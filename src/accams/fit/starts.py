@@ -113,10 +113,13 @@ G = TypeVar("G", bound=Growing)
 Adding = Callable[[G, tuple[int, int], float, np.random.Generator], None]  # adds a stencil of a shape at a price
 
 
-def grow(model: G, add: Adding[G], shape: tuple[int, int], price: float, seed: int = 0, most: float = np.inf) -> int:
-    """Add stencils of this shape while each is worth its bits, `most` at most; return how many."""
+def grow(
+    model: G, add: Adding[G], shape: tuple[int, int], price: float, seed: int = 0, most: float = np.inf,
+    bits: float = np.inf,
+) -> int:  # fmt: skip
+    """Add stencils of this shape while each is worth its bits, `most` at most, up to so many bits; return how many."""
     cost, added = model.error() + price * model.all_bits(), 0
-    while added < most:
+    while added < most and model.all_bits() <= bits:
         add(model, shape, price, generator(seed, Purpose.PROJECTION, 2, len(model)))
         now = model.error() + price * model.all_bits()
         if now >= cost:

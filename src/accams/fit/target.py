@@ -56,7 +56,9 @@ class Target:
 def of_matrix(matrix: Floats, row_weights: Floats, col_weights: Floats, rank: int, seed: int = 0) -> Target:
     offset = float(row_weights @ matrix @ col_weights / (row_weights.sum() * col_weights.sum()))
     a, b = np.sqrt(row_weights), np.sqrt(col_weights)
-    scaled = (matrix - offset) * a[:, None] * b
+    scaled = matrix - offset
+    scaled *= a[:, None]  # in place, since the matrix may be large
+    scaled *= b
     if min(matrix.shape) <= MOST_EXACT:
         parts = _all_singular(scaled) if scaled.shape[0] <= scaled.shape[1] else _all_singular(scaled.T)[::-1]
     else:

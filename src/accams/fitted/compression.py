@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from math import prod
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +27,7 @@ from accams.settings.kinds import Integer
 from accams.threads import Threads
 
 LARGEST = 10**300  # of numbers that are promised
-PANEL = 1 << 25  # cells that are compressed at a time: about half a gigabyte of memory for 2^22 of them
+PANEL = 1 << 24  # cells that are compressed at a time: they take about 1.2 GB of memory
 SPARE = 64  # bytes of numbers in the header that may become longer
 PROMISES = ("max_bytes", "max_error", "max_rmse")
 FIELD_TILE, LINES = 4096, 8  # columns of a tile of a stack of images, and lines of an image at least
@@ -109,24 +110,21 @@ def compress(
     plan = Plan.of(rows, promise, names)
     writer = Writer(plan.shape, plan.dtype, names)
     with ProgressBar(verbose, "compressing") as bar, closing(threads), closing(writer):
-        began, done, errors = perf_counter(), 0, list[Errors]()
-        for p, (values, share) in enumerate(plan.panels(rows)):
+        began, errors = perf_counter(), list[Errors]()
+        rounds = count(1)
+        for p, (lo, hi, share) in enumerate(plan.panels()):
 
             def report(error: float, p: int = p) -> None:
-                nonlocal done
-                done += 1
                 seconds = perf_counter() - began
                 if plan.n_panels > 1:
                     bar.update_stage("compressing", p, plan.n_panels, seconds)
                 else:
-                    bar.update_round(Round(done, None, error, seconds))
+                    bar.update_round(Round(next(rounds), None, error, seconds))
 
-            outside = int(promise.amount - share.amount)
-            fit = PanelFit(
-                values, share, seed=seed, threads=threads, near=plan.near, tile=plan.tile, outside=outside,
-                report=report,
-            )  # fmt: skip
-            packed, of_panel = fit.pack()
+            packed, of_panel = PanelFit(  # not kept, nor its values, since the next panel needs their memory
+                plan.read(rows, lo, hi), share, seed=seed, threads=threads, near=plan.near, tile=plan.tile,
+                outside=int(promise.amount - share.amount), report=report,
+            ).pack()  # fmt: skip
             writer.add(packed)
             errors.append(of_panel)
         of_all = Errors.joined(errors)
@@ -210,17 +208,21 @@ class Plan:
     def n_panels(self) -> int:
         return -(-self.shape[0] // self.per_panel)
 
-    def panels(self, rows: Rows) -> Iterator[tuple[NDArray[Any], Promise]]:
-        """Iterate over panels and what is promised of each; bytes are shared by the cells."""
+    def panels(self) -> Iterator[tuple[int, int, Promise]]:
+        """Iterate over panels, as first and last row, and what is promised of each; bytes are shared by the cells."""
         left = self.room
         for lo in range(0, self.shape[0], self.per_panel):
             hi = min(lo + self.per_panel, self.shape[0])
-            values = np.ascontiguousarray(np.asarray(rows[lo:hi]).astype(self.dtype, copy=False).reshape(hi - lo, -1))
             amount = self.promise.amount
             if self.promise.kind == "max_bytes":
                 amount = left * (hi - lo) // (self.shape[0] - lo)
                 left -= amount
-            yield values, Promise(self.promise.kind, amount)
+            yield lo, hi, Promise(self.promise.kind, amount)
+
+    def read(self, rows: Rows, lo: int, hi: int) -> NDArray[Any]:
+        """Return the cells of these rows."""
+        values = np.asarray(rows[lo:hi]).astype(self.dtype, copy=False)
+        return np.ascontiguousarray(values.reshape(hi - lo, -1))
 
 
 def _neighbours(shape: tuple[int, ...], rows: int) -> tuple[tuple[tuple[int, int], ...], tuple[int, int]]:

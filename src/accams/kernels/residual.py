@@ -22,6 +22,28 @@ MASK = np.uint64(0xFFFF)
 
 
 @kernel
+def squares_left(lo, hi, away, step, dead, whole, most, sums):
+    """Set sums[i] to the sum of squares of what whole numbers of steps leave of away[i], for rows in [lo, hi).
+
+    Steps are those of `Arithmetic.steps_to`; cells that need `most` of them, or more, are kept as they are.
+    """
+    half = np.floor(step / 2.0)
+    for i in range(lo, hi):
+        total = 0.0
+        for x in away[i]:
+            if whole:
+                n = np.floor((x + half) / step)
+            else:
+                n = np.floor(abs(x / step) + (0.5 - dead))
+                if x < 0.0:
+                    n = -n
+            if abs(n) < most:
+                rest = x - n * step
+                total += rest * rest
+        sums[i] = total
+
+
+@kernel
 def bit_length(x):
     """Return the bits of a number of at most 2^62 without leading zeros."""
     n = 0

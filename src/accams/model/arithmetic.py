@@ -76,10 +76,17 @@ class Arithmetic:
             far = np.abs(whole) >= MOST_STEPS
             return np.where(far, 0, whole).astype(np.int32), far
         with np.errstate(over="ignore", invalid="ignore"):
-            exact = (x - predicted) / self.step
-            whole = np.sign(exact) * np.floor(np.abs(exact) + (0.5 - dead)) if dead else np.rint(exact)
-            far = ~(np.abs(whole) < MOST_STEPS)
-        return np.where(far, 0.0, whole).astype(np.int32), far
+            exact = np.asarray(x - predicted)  # changed in place, since panels are large
+            exact /= self.step
+            if dead:
+                whole = np.abs(exact)
+                whole += 0.5 - dead
+                np.copysign(np.floor(whole, out=whole), exact, out=exact)
+            else:
+                np.rint(exact, out=exact)
+            far = ~(np.abs(exact) < MOST_STEPS)
+        exact[far] = 0.0
+        return exact.astype(np.int32), far
 
     def values(self, predicted: Values, steps: NDArray[np.int32] | None) -> Values:
         """Return the values of cells."""
