@@ -189,9 +189,9 @@ def plates(shape: tuple[int, int], random: np.random.Generator) -> Mask:
 
 
 def ours(X: Matrix, threads: int | None = None) -> Matrix:
-    """ACCAMSImputer as it comes."""
-    full = ACCAMSImputer(n_threads=threads, random_state=0, keep_empty_features=True, verbose=False).fit_transform(X)
-    return np.asarray(full)
+    """ACCAMSImputer as it comes, but for whole numbers: as rivals, it fills in means."""
+    imputer = ACCAMSImputer(round_integers=False, keep_empty_features=True, n_threads=threads, verbose=False)
+    return np.asarray(imputer.set_params(random_state=0).fit_transform(X))
 
 
 def methods(shape: tuple[int, int], threads: int | None, names: list[str] | None) -> Iterator[tuple[str, Impute]]:

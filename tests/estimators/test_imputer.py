@@ -245,3 +245,28 @@ def test_parameters_are_checked() -> None:
             ACCAMSImputer(**{name: value}).fit(GAPPY)
     with pytest.raises(InputError, match="n must be an integer"):
         ACCAMSImputer(**SMALL).fit(GAPPY).draws(GAPPY, n=0)
+
+
+def test_ratings_are_filled_with_whole_numbers_or_with_means() -> None:
+    random = np.random.default_rng(0)
+    truth = np.clip(np.rint(3.0 + np.outer(random.normal(size=150), random.normal(size=12))), 1, 5)
+    hidden = random.random(truth.shape) < 0.3
+    X = np.where(hidden, np.nan, truth)
+    whole = ACCAMSImputer(**SMALL).fit_transform(X)
+    means = ACCAMSImputer(**SMALL, round_integers=False).fit_transform(X)
+    np.testing.assert_array_equal(whole, np.clip(np.rint(means), 1, 5))
+    assert rmse(means, truth, hidden) < rmse(whole, truth, hidden)
+    typed = ACCAMSImputer(**SMALL, round_integers=False, missing_values=0).fit_transform(
+        np.where(hidden, 0, truth).astype(int)
+    )
+    assert typed.dtype == int
+
+
+def test_sparse_data_are_first_predicted_in_two_ways() -> None:
+    random = np.random.default_rng(0)
+    truth = random.normal(size=(400, 1)) + random.normal(size=60) + 0.3 * random.normal(size=(400, 60))
+    hidden = random.random(truth.shape) < 0.9
+    full = ACCAMSImputer(keep_empty_features=True, random_state=0, verbose=False).fit_transform(
+        np.where(hidden, np.nan, truth)
+    )
+    assert rmse(full, truth, hidden) < 0.6

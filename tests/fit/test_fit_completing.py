@@ -138,3 +138,10 @@ def test_a_column_that_is_mostly_constant_is_scaled_by_its_deviation() -> None:
     _, robust, trimmed, _ = moments(X)
     np.testing.assert_allclose(robust, trimmed)
     np.testing.assert_allclose(trimmed, 0.3)
+
+
+def test_rows_of_sparse_data_keep_most_of_their_cells() -> None:
+    known = np.random.default_rng(0).random((500, 200)) < 0.1
+    held = held_out(known, np.random.default_rng(1))
+    assert held.sum() >= 0.04 * known.sum()
+    assert (held.sum(axis=1) <= 0.6 * known.sum(axis=1)).all()

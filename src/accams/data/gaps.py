@@ -114,10 +114,10 @@ def gaps_of(X: Any, missing: float = np.nan) -> Gaps:
     return gaps
 
 
-def whole_columns(gaps: Gaps) -> NDArray[np.bool_]:
-    """Return which columns hold integers: by their type, or few different values that are all whole numbers."""
+def whole_columns(gaps: Gaps, floats: bool = True) -> NDArray[np.bool_]:
+    """Return which columns hold integers: by their type, or few different `floats` that are all whole numbers."""
     whole = gaps.integral
-    for j in np.flatnonzero(~whole):
+    for j in np.flatnonzero(~whole) if floats else []:
         head = np.asarray(gaps.values[:ROWS_AT_ONCE, j], np.float64)
         if not _all_whole(head):
             continue

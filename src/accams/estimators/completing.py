@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accams.estimators.bayesian import BayesianACCAMS
-from accams.fit.completing import Fold, complete, held_out
+from accams.fit.completing import Fold, complete, held_out, is_sparse
 from accams.fit.local import Floats, Mask
 from accams.fit.scaling import Scaling
 from accams.fitted.completion import Completion
@@ -62,7 +62,7 @@ def completed(X: Floats, count: int, request: Request) -> Completion:
     folds, models = list[Fold](), list[Model]()
     for number in range(FOLDS if known.sum() < SMALL else 1):
         held = held_out(known, np.random.default_rng([request.seed, HOLDING, 0, number]))
-        start, model = _first(np.where(held, np.nan, Z), request, number)
+        start, model = _first(Z, held, request, number)
         folds.append(Fold(held, start))
         models += [] if model is None else [model]
     by_rows = count <= ROWS_BY_ROWS
@@ -70,31 +70,36 @@ def completed(X: Floats, count: int, request: Request) -> Completion:
     return Completion(scaling, X, full, std, rounds, models, by_rows)
 
 
-def _first(part: Floats, request: Request, number: int) -> tuple[Floats, Model | None]:
-    """Return the first prediction of all cells, and the stencils that made it, if any."""
+def _first(Z: Floats, held: Mask, request: Request, number: int) -> tuple[Floats, Model | None]:
+    """Return the first prediction of all cells but those held out, and the stencils that made it, if any."""
+    part = np.where(held, np.nan, Z)
     known = ~np.isnan(part)
     if known.sum() < FEWEST or min(part.shape) < 2:
         means = np.where(known, part, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
         return np.broadcast_to(means, part.shape).copy(), None
-    model = _stencils(part, known, request, number)
-    posterior = model.posterior
-    assert posterior is not None
-    start = np.where(known, part, 0.0)
-    start[~known] = posterior.moments(*np.nonzero(~known))[0]
-    return start, model
+    found = list[tuple[float, Floats, Model]]()
+    for sparse in (False, True) if is_sparse(known) else (False,):  # held-out cells choose
+        model = _stencils(part, known, request, number, sparse)
+        posterior = model.posterior
+        assert posterior is not None
+        start = np.where(known, part, 0.0)
+        start[~known] = posterior.moments(*np.nonzero(~known))[0]
+        found.append((float(np.square(start[held] - Z[held]).sum()), start, model))
+    return min(found, key=lambda each: each[0])[1:]
 
 
-def _stencils(part: Floats, known: Mask, request: Request, number: int) -> Model:
+def _stencils(part: Floats, known: Mask, request: Request, number: int, sparse: bool) -> Model:
+    """Return stencils, for `sparse` data with the noise that held-out cells decide on."""
     chosen, cells = request.settings, int(known.sum())
     small, narrow = cells < SMALL, part.shape[1] <= NARROW
-    few = small or narrow
+    few = (small or narrow) and not sparse
     draws = MORE_DRAWS if narrow and not small else DRAWS
     model = BayesianACCAMS(
         (FEW_STENCILS if few else N_STENCILS) if chosen.n_stencils == "auto" else chosen.n_stencils,
         chosen.n_clusters,
-        noise="sampled",
+        noise="auto" if sparse else "sampled",
         n_chains=2 if small else 4 if cells < MANY_CELLS else 1,
-        n_sweeps=MORE_SWEEPS if few else N_SWEEPS,
+        n_sweeps=MORE_SWEEPS if few or sparse else N_SWEEPS,
         n_threads=request.threads.n_threads,
         random_state=np.random.default_rng([request.seed, HOLDING, 2, number]),
         verbose=chosen.verbose,

@@ -236,7 +236,7 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         count, width = gaps.shape
         some = sampled_rows(count, width, self._seed)
         sample = np.asarray(gaps.values[some], np.float64)
-        self._columns, self.indicator_features_ = described(gaps, sample, self.keep_empty_features)
+        self._columns, self.indicator_features_ = described(gaps, sample, self.keep_empty_features, self.round_integers)
         self.columns_ = self._columns.kept
         self.integer_columns_ = np.flatnonzero(self._columns.whole)
         sample = sample[:, self._columns.fitted]
@@ -302,7 +302,7 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         return tags
 
 
-def described(gaps: Gaps, sample: Floats, keep_empty: bool) -> tuple[Columns, NDArray[np.int64]]:
+def described(gaps: Gaps, sample: Floats, keep_empty: bool, round_floats: bool) -> tuple[Columns, NDArray[np.int64]]:
     """Return what is known of columns, and which of them have missing cells."""
     count, width = gaps.shape
     low, high = np.full(width, np.inf), np.full(width, -np.inf)
@@ -318,7 +318,7 @@ def described(gaps: Gaps, sample: Floats, keep_empty: bool) -> tuple[Columns, ND
     there = ~np.isnan(sample)
     spans = np.where(there, sample, -np.inf).max(axis=0) > np.where(there, sample, np.inf).min(axis=0)
     filler = np.where(known > 0, np.clip(total / np.maximum(known, 1), low, high), 0.0)
-    whole = whole_columns(gaps) & (known > 0)
+    whole = whole_columns(gaps, round_floats) & (known > 0)
     low, high = np.where(known > 0, low, 0.0), np.where(known > 0, high, 0.0)
     kept = np.arange(width) if keep_empty else np.flatnonzero(known > 0)
     return Columns(kept, np.flatnonzero(spans), filler, whole, low, high), np.flatnonzero(known < count)

@@ -26,7 +26,8 @@ ALL_COLS = 64  # columns up to which each is regressed on all others
 FEWEST_HELD = 20  # cells without which nothing is decided
 DONORS = 3  # rows at most whose gaps a row is given
 SHARE, MOST, LEAST = 0.05, 200_000, 500  # of the known cells that are held out; at most; and at least if a fifth allows
-MOST_OF_COLUMN = 1.0 / 3.0  # of the known cells of a column that are held out
+MOST_OF_LINE = 1.0 / 3.0  # of the known cells of a column, or of a row of sparse data, that are held out
+SPARSE = 0.2  # share of known cells below which data is sparse
 FADE = 0.1  # of the held-out cells, those that exceed their spread most, that are left out where it is fitted
 INTERVAL, QUANTILE = 0.9, 1.6448536269514722  # central interval that is calibrated, and half its width if normal
 
@@ -72,6 +73,11 @@ class Rounds:
     held: int = 0
 
 
+def is_sparse(known: Mask) -> bool:
+    """Return whether most cells are missing, as of ratings."""
+    return bool(known.mean() < SPARSE)
+
+
 def held_out(known: Mask, random: np.random.Generator) -> Mask:
     """Choose known cells to hold out in the way cells are missing: a row lacks what another row lacks.
 
@@ -94,16 +100,22 @@ def held_out(known: Mask, random: np.random.Generator) -> Mask:
 
 def _release(known: Mask, held: Mask, random: np.random.Generator) -> None:
     """Give back random cells of columns that would keep too few to be like what they are with all of them."""
-    most = np.floor(MOST_OF_COLUMN * known.sum(axis=0)).astype(np.int64)
+    most = np.floor(MOST_OF_LINE * known.sum(axis=0)).astype(np.int64)
     for j in np.flatnonzero(held.sum(axis=0) > most):
         rows = random.permutation(np.flatnonzero(held[:, j]))
         held[rows[most[j] :], j] = False
 
 
 def _lend_gaps(known: Mask, held: Mask, count: int, random: np.random.Generator) -> None:
-    """Hold out in each row what a random other row lacks, row by row until `count` cells are held out."""
+    """Hold out in each row what a random other row lacks, row by row until `count` cells are held out.
+
+    Of sparse data that would be nearly all of a row, and what is left would not be like a row.
+    """
     order = random.permutation(len(known))
     lacking = known & ~held & ~known[random.integers(len(known), size=len(known))]
+    if is_sparse(known):
+        most = MOST_OF_LINE * known.sum(axis=1) - held.sum(axis=1)
+        lacking &= random.random(known.shape) < (most / np.maximum(lacking.sum(axis=1), 1))[:, None]
     left = (known & ~held).sum(axis=1)
     sizes = np.where(lacking.sum(axis=1) < left, lacking.sum(axis=1), 0)[order]
     chosen = order[(np.cumsum(sizes) - sizes + held.sum() < count) & (sizes > 0)]

@@ -49,6 +49,12 @@ class ImputerSettings(Settings):
     add_indicator: bool = setting(
         FLAG, "Whether columns that tell which cells were missing follow, as of `MissingIndicator`.", default=False
     )
+    round_integers: bool = setting(
+        FLAG,
+        "Whether gaps among few different whole numbers, as of ratings, are filled with whole numbers. False fills "
+        "them with means, whose error is smaller, unless their type holds integers alone.",
+        default=True,
+    )
     keep_empty_features: bool = setting(
         FLAG, "Whether columns without any value in `fit` are kept, filled with 0, rather than dropped.", default=False
     )
