@@ -243,7 +243,7 @@ def show(plan: Plan, rows: list[Row]) -> Page:
                "KB of edges given the model", "ROC area", "average precision"],
               [measures(row) for row in rows if "auc" in row]),
         "Bytes of rivals at the error of ours: SVDs of every rank, in 32 bits beside our bytes by formula, and "
-        "quantised to 4 to 8 bits and entropy-coded beside our bytes on disk; between two co-clusterings by the "
+        "quantised and entropy-coded as well as we could beside our bytes on disk; between two co-clusterings by the "
         "logarithm of their bytes.",
         factors([row for row in rows if "error" in row], "error", ("ACCAMS, k=32", "ACCAMS, k=16")),
     )  # fmt: skip
