@@ -147,8 +147,8 @@ def show(plan: Plan, rows: list[Row]) -> Page:
         "The 640 x 15,360 matrix of the CMU face images. ACCAMS as in the paper, size by its formula; beside it what "
         "`distill(max_bytes)` writes, size on disk; SVDs with 32 bits a number as the paper counts them, and quantised "
         "and entropy-coded as well as we could; and a single co-clustering with more and more clusters. Bytes of "
-        "rivals at the error of ours: quantised and entropy-coded SVDs as multiples of our bytes on disk, the others of "
-        "those by formula.",
+        "rivals at the error of ours: quantised and entropy-coded SVDs as multiples of our bytes on disk, the others "
+        "of those by formula.",
         factors(rows),
     )
     return page
