@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # processes that tests start would compile the package again and again
 
-.PHONY: demo test test-full test-browser fuzz lint audit docs clean
+.PHONY: demo test test-full test-browser fuzz lint audit docs dist dist-test clean
 
 demo: .venv/demo
 	$(BIN)/accams demo
@@ -35,6 +35,17 @@ audit: .venv/audit
 docs: .venv/docs
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs site
 
+# A wheel and a source distribution, as they are published, checked
+dist: .venv/dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+
+# The wheel in an empty environment, outside of the repository
+dist-test: dist
+	$(BIN)/python tests/dist/first_steps.py dist/*.whl
+
 .venv/demo: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo]'
 	@touch $@
@@ -54,6 +65,10 @@ docs: .venv/docs
 .venv/audit: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[audit,plot,ray]'
 	@touch $@ .venv/demo
+
+.venv/dist: pyproject.toml | .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check build check-wheel-contents twine
+	@touch $@
 
 .venv/docs: pyproject.toml | .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
