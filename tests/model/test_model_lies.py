@@ -55,6 +55,11 @@ def test_missing_entries_of_the_header(path, name):
     assert name in refused_quickly(rewritten(path, {name: ...}))
 
 
+@pytest.mark.parametrize("steps", [[1, 0, 3], [5, -4, 3]])
+def test_unseen_positions_that_do_not_ascend(path, steps):
+    assert "ascend" in refused_quickly(rewritten(path, tensors={"unseen": encode_ints(np.array(steps))}))
+
+
 TENSORS = ["labels", "sizes", "templates", "whole", "steps", "unseen"]
 ALL = [*TENSORS, "models", "row_effects", "col_effects"]
 

@@ -18,6 +18,7 @@ from accams.fitted.model import Model
 from accams.fitted.parts import FitInfo, resolve_clip
 from accams.model.interactions import Interactions
 from accams.model.stencils import StencilSum
+from accams.report import Plots
 from accams.settings.encoding import plain_parameters
 from accams.settings.fields import Settings
 from accams.use.evaluation import Evaluation
@@ -71,6 +72,11 @@ class StencilEstimator(Settings):
     refine = delegated(Model.refine)
     report = delegated(Model.report)
     save = delegated(Model.save)
+
+    @property
+    def plot(self) -> Plots:
+        """Plots of the fitted model: templates, sizes, error_by_size, trace, map, hierarchy."""
+        return Plots(self._fitted)
 
     def quality(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Evaluation:
         """Former name of `evaluate`."""

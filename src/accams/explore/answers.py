@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from accams.data.ids import parsed
 from accams.errors import InputError, UnknownIdError
 from accams.explore.clusters import Clusters
-from accams.explore.places import places
 from accams.fitted.model import Model
 from accams.fitted.ranking import NOUNS
 from accams.use.explain import MEMBERS
 from accams.use.hierarchy import Node
 from accams.use.ids import as_ids, known
+from accams.use.places import places
 from accams.use.scoring import Positions
 from accams.use.search import Search
 

@@ -188,6 +188,11 @@ class Model(FormerNames, RecommendingParts):
         """Return how the fit went: entropy of labels, share of labels changed, gain by sweep and stencil, mixing."""
         return diagnostics_of(self.fit_history, self.posterior)
 
+    @property
+    def plot(self) -> reporting.Plots:
+        """Plots of the model: `templates`, `map`, `hierarchy`, `sizes`, `error_by_size` and `trace`."""
+        return reporting.Plots(lambda: self)
+
     # -- smaller models and files -------------------------------------------------------------------------
 
     def distill(

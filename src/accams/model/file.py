@@ -42,6 +42,8 @@ def unpack_sum(
     if not all(0 <= size <= most for size, most in zip(sizes, shape, strict=True)):
         raise ValueError("it has more rows or columns without data than it has in all")
     steps = decode_ints(tensors["unseen"], sum(sizes)) if sum(sizes) else np.zeros(0, np.int64)
+    if any((x[1:] <= 0).any() for x in np.split(steps, [sizes[0]])):
+        raise ValueError("its rows or columns without data do not ascend")
     rows, cols = (np.cumsum(x, dtype=np.int64) for x in np.split(steps, [sizes[0]]))
     effects = [tensors.get(name) for name in EFFECTS]
     for x in effects:

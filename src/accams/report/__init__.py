@@ -2,5 +2,6 @@
 
 from accams.report.facts import Facts, gather
 from accams.report.page import write
+from accams.report.plotting import Plots
 
-__all__ = ["Facts", "gather", "write"]
+__all__ = ["Facts", "Plots", "gather", "write"]

@@ -12,7 +12,6 @@ from accams.errors import InputError, renamed
 from accams.model.codes import Codes
 from accams.model.posterior import Mixing
 from accams.model.size import factor_bits
-from accams.model.stencils import StencilSum
 from accams.use.clusters import group_traits
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
@@ -113,34 +112,41 @@ def gather(
     model = getattr(model, "model_", model)
     if not len(model.stencils):
         raise InputError("this model has no stencils: there is nothing to report")
-    called = {x: printable(name, LONGEST) for x, name in (titles or {}).items() if isinstance(name, str) and name}
-
-    def name(x: Any) -> str:
-        return called.get(x) or printable(x, LONGEST)
-
-    explainer, posterior, names = model.explainer, model.posterior, model.info.names
-    codes, weights, ids = explainer.stencils.codes, explainer.members.weights[1], model.items
-    stencils = telling(codes, 1)[:SHOWN_STENCILS].tolist()
+    name, explainer, posterior = naming(titles), model.explainer, model.posterior
+    weights, ids = explainer.members.weights[1], model.items
+    stencils = telling(explainer.stencils.codes, 1)[:SHOWN_STENCILS].tolist()
     course = model.diagnostics() if model.fit_history else None
     return Facts(
         kind=printable(model.info.estimator, LONGEST) or "StencilSum",
         blanks=model.zero_weight is not None,
         shape=model.stencils.shape,
-        sides=("users", "items") if names is None else (_plural(names[0]), _plural(names[1])),
+        sides=sides_of(model),
         n_observed=None if model.interactions is None else len(model.interactions),
         n_stencils=len(model.stencils),
         n_draws=None if posterior is None else len(posterior),
         explained_by=None if posterior is None else len(explainer.stencils),
         train_rmse=model.train_rmse,
         tree=model.hierarchy(candidates=_worth_naming(weights, ids)),
-        pictures=tuple(_picture(model, s, ids, weights, name) for s in stencils),
+        pictures=tuple(picture_of(model, s, name) for s in stencils),
         similar=_similar(model, ids, weights, name),
-        weights=_weights(model, None if posterior is None else explainer.stencils, size),
+        weights=weights_of(model, size),
         evaluation=evaluation or model.evaluation,
         course=course,
         mixing=() if posterior is None or not posterior.traces else _mixing(course),
         name=name,
     )
+
+
+def naming(titles: Mapping[Any, str] | None) -> Name:
+    """Return the function that names an id: by its title, cut where it is too long."""
+    called = {x: printable(name, LONGEST) for x, name in (titles or {}).items() if isinstance(name, str) and name}
+    return lambda x: called.get(x) or printable(x, LONGEST)
+
+
+def sides_of(model: Any) -> tuple[str, str]:
+    """Return what rows and columns of a model are called, in the plural."""
+    names = model.info.names
+    return ("users", "items") if names is None else (_plural(names[0]), _plural(names[1]))
 
 
 def _plural(name: Any) -> str:
@@ -156,8 +162,10 @@ def _worth_naming(weights: Floats, ids: NDArray[Any]) -> list[Any]:
     return ids[np.sort(np.argsort(-weights, kind="stable")[:few])].tolist()  # type: ignore[no-any-return]
 
 
-def _picture(model: Any, s: int, ids: NDArray[Any], weights: Floats, name: Name) -> Picture:
+def picture_of(model: Any, s: int, name: Name) -> Picture:
+    """Return a stencil of the model that explains this one, with groups of like clusters."""
     codes: Codes = model.explainer.stencils.codes
+    ids, weights = model.items, model.explainer.members.weights[1]
     template = np.asarray(codes.template(s)[:-1, :-1], np.float64)
     labels = codes.rows[:-1, s], codes.cols[:-1, s]
     groups = [grouped(*centred_lines(codes, s, side), most)[0] for side, most in enumerate(GROUPS)]
@@ -204,9 +212,10 @@ def _similar(
     )
 
 
-def _weights(model: Any, small: StencilSum | None, size: int | None) -> tuple[Weight, ...]:
+def weights_of(model: Any, size: int | None = None) -> tuple[Weight, ...]:
     """Return the bytes of the model and of alternatives to it."""
     shape, interactions = model.stencils.shape, model.interactions
+    small = None if model.posterior is None else model.explainer.stencils
     weights = [Weight("this model", float(model.file_size if size is None else size), True)]
     if small is not None:
         weights.append(Weight("distilled to explain it", float(small.size.bytes), True))

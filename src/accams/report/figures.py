@@ -6,6 +6,7 @@ tree. Nothing global is set, and no window opens.
 
 from collections.abc import Callable, Sequence
 from html import unescape
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from accams.errors import InputError
 from accams.report import plots
-from accams.report.facts import Facts, significant
+from accams.report.facts import Facts, Name, significant
 from accams.report.plots import Panel, Plot
 from accams.use.hierarchy import Node
 from accams.writing import replacing, reported
@@ -23,6 +24,7 @@ COLOURS = {"$accent": "#2563c9", "$warm": "#c2571a", "$green": "#2e8b57", "$viol
 BRANCHES = ("#9cc0f2", "#f2bd94", "#a5d8bd", "#cdb8ee", "#d5dae2")
 LINE = 0.17  # inches, of a line of small text
 PIXELS = 110  # of the page, to an inch
+POINTS = 0.72  # points of print to a pixel of the page
 WIDEST = 34  # letters of a name
 
 
@@ -51,66 +53,91 @@ def save_figure(figure: Any, file: Path, suffix: str) -> None:
 
 
 def hierarchy(facts: Facts) -> Any:
-    """Draw the tree of items from left to right: boxes as high as they have members, named by the most typical ones."""
-    depth = max(level for level, _ in facts.tree.walk())
-    leaves = sum(not node.children for _, node in facts.tree.walk())
-    figure, [ax] = new_figure(1, [max(4.0, 0.62 * leaves)], 3.4 * (depth + 1))
+    """Draw the tree of items of a report."""
+    return tree_figure(facts.tree, facts.name, facts.sides[1])[0]
 
-    def draw(node: Node, level: int, low: float, high: float, colour: str) -> None:
+
+def draw_tree(ax: Any, tree: Node, name: Name, side: str) -> None:
+    """Draw a tree from left to right: boxes as high as they have members, named by the most typical ones."""
+    figure = ax.figure
+
+    def box(node: Node, level: int, low: float, high: float, colour: str) -> None:
         from matplotlib.patches import Rectangle
 
         ax.add_patch(Rectangle((level, low), 1, high - low, facecolor=colour, edgecolor="white", linewidth=1.5))
-        lines = max(1, int((high - low) / facts.tree.size * figure.get_figheight() / LINE))
-        names = [_short(facts.name(x)) for x in node.members]
-        first = [f"{node.size:,}: {names[0]}"] if level else [f"{node.size:,} {_short(facts.sides[1])}", *names[:1]]
+        lines = max(1, int((high - low) / tree.size * figure.get_figheight() / LINE))
+        names = [_short(name(x)) for x in node.members]
+        first = [f"{node.size:,}: {names[0]}"] if level else [f"{node.size:,} {_short(side)}", *names[:1]]
         shown = "\n".join([*first, *names[1:]][:lines])
         ax.text(level + 0.03, (low + high) / 2, shown, va="center", fontsize=8, color=INK, clip_on=True)
         for p, child in enumerate(node.children):
-            draw(child, level + 1, low, low + child.size, BRANCHES[p % len(BRANCHES)] if level == 0 else colour)
+            box(child, level + 1, low, low + child.size, BRANCHES[p % len(BRANCHES)] if level == 0 else colour)
             low += child.size
 
-    draw(facts.tree, 0, 0.0, facts.tree.size, "#eef1f5")
-    ax.set_xlim(0, depth + 1)
-    ax.set_ylim(facts.tree.size, 0)
+    box(tree, 0, 0.0, tree.size, "#eef1f5")
+    ax.set_xlim(0, max(level for level, _ in tree.walk()) + 1)
+    ax.set_ylim(tree.size, 0)
     ax.set_axis_off()
-    return figure
+
+
+def tree_figure(tree: Node, name: Name, side: str, shown: bool = False) -> tuple[Any, Any]:
+    """Draw a tree; return the figure and its Axes."""
+    leaves, depth = sum(not node.children for _, node in tree.walk()), max(level for level, _ in tree.walk())
+    figure, [ax] = new_figure(1, [max(4.0, 0.62 * leaves)], 3.4 * (depth + 1), shown)
+    draw_tree(ax, tree, name, side)
+    return figure, ax
+
+
+def drawn(panels: Sequence[Panel], across: int, width: float, shown: bool = False) -> tuple[Any, list[Any]]:
+    """Draw panels in a grid; return the figure and their Axes. Those of a figure to be shown belong to pyplot."""
+    across = min(across, len(panels))
+    lines = [panels[p : p + across] for p in range(0, len(panels), across)]
+    heights = [max(panel.plot["layout"]["height"] for panel in line) / PIXELS for line in lines]
+    figure, axes = new_figure(across, heights, width, shown)
+    for ax, panel in zip(axes, panels, strict=False):
+        draw(ax, panel)
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
+    return figure, axes[: len(panels)]
 
 
 def _grid(panels: Sequence[Panel], across: int, width: float) -> Any:
     """Draw panels in a grid; return None if there are none."""
-    if not panels:
-        return None
-    across = min(across, len(panels))
-    lines = [panels[p : p + across] for p in range(0, len(panels), across)]
-    heights = [max(panel.plot["layout"]["height"] for panel in line) / PIXELS for line in lines]
-    figure, axes = new_figure(across, heights, width)
-    for ax, panel in zip(axes, panels, strict=False):
-        _draw(ax, panel)
-    for ax in axes[len(panels) :]:
-        ax.set_axis_off()
-    return figure
+    return drawn(panels, across, width)[0] if panels else None
 
 
-def new_figure(across: int, heights: Sequence[float], width: float) -> tuple[Any, list[Any]]:
+def new_figure(across: int, heights: Sequence[float], width: float, shown: bool = False) -> tuple[Any, list[Any]]:
     """Make a figure with axes that leave room for each other's labels; `width` is that of one of them, in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise InputError("figures need matplotlib: pip install 'accams[plot]'") from None
-    figure = Figure(figsize=(width * across, sum(heights)), layout="constrained")
+    size: dict[str, Any] = {"figsize": (width * across, sum(heights)), "layout": "constrained"}
+    if shown:
+        from matplotlib import pyplot
+
+        figure: Any = pyplot.figure(**size)
+    else:
+        figure = Figure(**size)
     axes = figure.subplots(len(heights), across, squeeze=False, height_ratios=heights)
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
     return figure, list(axes.flat)
 
 
-def _draw(ax: Any, panel: Panel) -> None:
+def draw(ax: Any, panel: Panel) -> None:
+    """Draw a panel into Axes."""
     layout = panel.plot["layout"]
-    for trace, colour in zip(panel.plot["data"], layout["colorway"], strict=False):
+    for trace, colour in zip(panel.plot["data"], cycle(layout["colorway"])):
         DRAWN[trace["type"]](ax, trace, colour)
     for name in ("x", "y"):
         axis = layout[f"{name}axis"]
         getattr(ax, f"set_{name}label")(_text(axis.get("title", {}).get("text", "")), fontsize=9)
+        if axis.get("showticklabels") is False:
+            getattr(ax, f"set_{name}ticks")([])
+            ax.spines[["left" if name == "y" else "bottom"]].set_visible(False)
+        if axis.get("type") == "log":
+            getattr(ax, f"set_{name}scale")("log")
         if "ticktext" in axis:
             getattr(ax, f"set_{name}ticks")(axis["tickvals"], list(map(_text, axis["ticktext"])), fontsize=7)
     if layout["showlegend"]:
@@ -119,6 +146,17 @@ def _draw(ax: Any, panel: Panel) -> None:
 
 
 def _draw_lines(ax: Any, trace: Plot, colour: str) -> None:
+    if trace["mode"] == "text":
+        for x, y, name in zip(trace["x"], trace["y"], trace["text"], strict=True):
+            ax.annotate(_text(name), (x, y), (0, 4), textcoords="offset points", ha="center", fontsize=7, color=INK)
+        return
+    if trace["mode"] == "markers":
+        marker = trace["marker"]
+        areas = np.square(np.array(marker["size"], np.float64) * POINTS)
+        colour = COLOURS[marker.get("color", colour)]
+        look = {"alpha": marker.get("opacity"), "linewidths": 0, "label": _text(trace["name"]) or None}
+        ax.scatter(trace["x"], trace["y"], areas, colour, **look)
+        return
     line = trace.get("line", {})
     style = {"linestyle": ":" if "dash" in line else "-", "marker": "o" if "markers" in trace["mode"] else ""}
     y = np.array(trace["y"], np.float64)

@@ -167,7 +167,10 @@ def _knowledge(page: Page, facts: Facts) -> None:
         f"as their number of {cols}, and name those that are most typical. The more active {cols} are shown.",
     )  # fmt: skip
     caption = "Touch or point at a box for more names; click it to go into it."
-    page.panels(Panel("tree", f"Groups of {facts.sides[1]}", plots.tree_plot(facts), caption), wide=True)
+    page.panels(
+        Panel("tree", f"Groups of {facts.sides[1]}", plots.tree_plot(facts.tree, facts.name, facts.sides[1]), caption),
+        wide=True,
+    )
     page.parts.append(f"<details><summary>The same as a list</summary>{facts.tree.html(facts.name)}</details>")
     page.parts.append(
         f"<p>The stencils that tell most apart. Each adds its number to the prediction for all {rows} of a group and "

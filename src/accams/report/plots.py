@@ -3,6 +3,7 @@
 The page shows them with Plotly, `accams.report.figures` draws them with matplotlib.
 """
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.model.size import bytes_text
-from accams.report.facts import Facts, Picture, group_name, largest_of, later_gains, significant
+from accams.report.facts import Facts, Name, Picture, Weight, group_name, largest_of, later_gains, significant
 from accams.use.diagnostics import Diagnostics
 from accams.use.evaluation import ActivityGroup, Evaluation
 from accams.use.hierarchy import Node
@@ -18,6 +19,7 @@ from accams.use.hierarchy import Node
 Plot = dict[str, Any]
 Floats = NDArray[np.float64]
 WIDEST = 26  # letters of a name on an axis
+BRANCHES = ("$accent", "$warm", "$green", "$violet")  # colours on a map
 MOST_SWEEPS = 100  # points along an axis of sweeps
 HOVERED = 6  # members of a branch
 
@@ -54,7 +56,7 @@ def evaluation_panels(facts: Facts) -> list[Panel]:
 
 
 def size_panel(facts: Facts) -> Panel:
-    return Panel("bytes", "Bytes", sizes_plot(facts), "A step along the axis is ten times as much.")
+    return Panel("bytes", "Bytes", sizes_plot(facts.weights), "A step along the axis is ten times as much.")
 
 
 def fit_panels(facts: Facts, course: Diagnostics) -> list[Panel]:
@@ -115,13 +117,13 @@ def short(name: str, width: int = WIDEST) -> str:
     return shown.replace("$", "&#36;")
 
 
-def tree_plot(facts: Facts) -> Plot:
-    cols = short(facts.sides[1])
+def tree_plot(tree: Node, name: Name, side: str) -> Plot:
+    cols = short(side)
     ids, parents, sizes, hover, inks = list[str](), list[str](), list[int](), list[str](), list[str]()
     labels, fewer = list[str](), list[str]()  # for all levels, and where there is room for two only
 
     def add(node: Node, path: str, parent: str) -> None:
-        names, depth = [facts.name(x) for x in node.members], path.count(".")
+        names, depth = [name(x) for x in node.members], path.count(".")
         ids.append(path)
         parents.append(parent)
         sizes.append(node.size)
@@ -133,7 +135,7 @@ def tree_plot(facts: Facts) -> Plot:
         for p, child in enumerate(node.children):
             add(child, f"{path}.{p}", path)
 
-    add(facts.tree, "0", "")
+    add(tree, "0", "")
     data = {
         "type": "treemap", "ids": ids, "parents": parents, "labels": labels, "values": sizes, "hovertext": hover,
         "hoverinfo": "text", "branchvalues": "total", "textinfo": "label", "root": {"color": "$panel"},
@@ -183,8 +185,8 @@ def groups_plot(groups: tuple[ActivityGroup, ...], result: Evaluation, side: str
     return plot([bars, line], 300, across, {"title": "RMSE"}, bargap=0.2)
 
 
-def sizes_plot(facts: Facts) -> Plot:
-    ordered = sorted(facts.weights, key=lambda size: -size.bytes)
+def sizes_plot(weights: Iterable[Weight]) -> Plot:
+    ordered = sorted(weights, key=lambda size: -size.bytes)
     names = [size.what.replace(", ", "<br>") for size in ordered]
     data = {
         "type": "bar", "orientation": "h", "x": [size.bytes for size in ordered], "y": list(range(len(names))),
@@ -196,6 +198,80 @@ def sizes_plot(facts: Facts) -> Plot:
     span = {"type": "log", "range": [low - 1.5, high + 0.1], "dtick": 1, "exponentformat": "SI", "ticksuffix": "B"}
     margin = {"l": 8, "r": 32, "t": 12, "b": 8}  # the last label stands at the end of the axis
     return plot([data], 70 + 46 * len(names), span, _ticks(names), bargap=0.25, margin=margin)
+
+
+def by_size_plot(points: Sequence[tuple[float, float]]) -> Plot:
+    """Plot errors against bytes; the first point is the model itself, the others are small ones in its place."""
+    (whole, error), small = points[0], np.array(sorted(points[1:])).reshape(-1, 2)
+    line = _line("compressed", small[:, 0], small[:, 1]) | {"mode": "lines+markers", "marker": {"size": 8}}
+    itself = _line("this model", np.array([whole]), np.array([error])) | {"mode": "markers", "marker": {"size": 11}}
+    for each in (line, itself):
+        each["hovertemplate"] = "RMSE %{y:.4~g} in %{x:.3~s}B<extra></extra>"
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    across = {"type": "log", "title": "bytes", "exponentformat": "SI", "ticksuffix": "B"}
+    return plot([line, itself], 340, across, {"title": "RMSE"}, showlegend=True, legend=legend)
+
+
+def map_plot(plane: Floats, weights: Floats, branch: NDArray[np.int64], names: list[str], named: int) -> Plot:
+    """Plot items in the plane: points by branch, the most active on top and named where there is room."""
+    order = np.argsort(weights, kind="stable")
+    sizes = 4.0 + 14.0 * np.sqrt(weights / (weights.max() or 1.0))
+    data = []
+    for number in np.unique(branch):
+        own = order[branch[order] == number]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "",
+                "x": rounded(plane[own, 0]),
+                "y": rounded(plane[own, 1]),
+                "text": [short(names[p], 60) for p in own],
+                "hoverinfo": "text",
+                "marker": {
+                    "size": rounded(sizes[own], 3),
+                    "opacity": 0.7,
+                    "color": BRANCHES[number % len(BRANCHES)] if number >= 0 else "$faint",
+                },
+            }
+        )
+    told = with_room(plane, [short(name) for name in names], order[::-1], named)
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "text",
+            "name": "",
+            "x": rounded(plane[told, 0]),
+            "y": rounded(plane[told, 1]),
+            "text": [short(names[p]) for p in told],
+            "textposition": "top center",
+            "textfont": {"size": 10},
+            "hoverinfo": "skip",
+        }
+    )
+    bare = {"showticklabels": False, "zeroline": False, "showgrid": False}
+    return plot(data, 620, bare, bare)
+
+
+def with_room(plane: Floats, names: list[str], order: Iterable[int], most: int) -> list[int]:
+    """Return the first points in this order whose names overlap none of those before.
+
+    Examples
+    --------
+    >>> with_room(np.array([[0.0, 0], [0.05, 0], [1, 1]]), ["Alien", "Aliens", "Jaws"], [0, 1, 2], 3)
+    [0, 2]
+    """
+    span = np.ptp(plane, axis=0)
+    letter, line = 0.011 * (span[0] or 1.0), 0.035 * (span[1] or 1.0)
+    told, boxes = list[int](), list[tuple[float, float, float]]()
+    for p in order:
+        (x, y), half = plane[p], letter * len(names[p]) / 2
+        if len(told) == most:
+            break
+        if all(abs(x - at) > half + its or abs(y - up) > line for at, up, its in boxes):
+            told.append(int(p))
+            boxes.append((x, y, half))
+    return told
 
 
 def error_plot(course: Diagnostics) -> Plot:
