@@ -112,7 +112,7 @@ def compare(path: Path) -> str:
 
 
 def summary(path: Path) -> str:
-    """Ours and the rivals, a line a setting, seeds side by side: the table of docs/results.md."""
+    """Ours and the rivals, a line a setting, seeds side by side: the table of docs/results/measurements.md."""
     found = dict[tuple[str, str], dict[int, float]]()
     for row in load(path):
         found.setdefault((row["set"], f"BayesianACCAMS, {row['setting']}"), {})[int(row["seed"])] = float(row["rmse"])

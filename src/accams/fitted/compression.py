@@ -24,7 +24,7 @@ from accams.model.arithmetic import DTYPES
 from accams.model.matrix import CompressedMatrix, Summary, Writer
 from accams.model.residual import NEAR, TILE
 from accams.settings.kinds import Integer
-from accams.threads import Threads
+from accams.threads import SINGLE_BLAS, Threads
 
 LARGEST = 10**300  # of numbers that are promised
 PANEL = 1 << 24  # cells that are compressed at a time: they take about 1.2 GB of memory
@@ -109,7 +109,8 @@ def compress(
     seed, threads = seed_of(random_state), Threads(n_threads)
     plan = Plan.of(rows, promise, names)
     writer = Writer(plan.shape, plan.dtype, names)
-    with ProgressBar(verbose, "compressing") as bar, closing(threads), closing(writer):
+    # One thread of BLAS: sums would depend on their number, and those for a few columns wait more than they add.
+    with ProgressBar(verbose, "compressing") as bar, closing(threads), closing(writer), SINGLE_BLAS:
         began, errors = perf_counter(), list[Errors]()
         rounds = count(1)
         for p, (lo, hi, share) in enumerate(plan.panels()):

@@ -15,7 +15,7 @@ from accams.model.codes import Codes
 from accams.model.linear import Linear
 from accams.model.stencils import StencilSum
 from accams.settings.kinds import Integer
-from accams.threads import Threads
+from accams.threads import SINGLE_BLAS, Threads
 
 Floats = NDArray[np.float64]
 Activity = tuple[Floats, Floats] | None
@@ -50,7 +50,7 @@ def distilled(
         kept = fits_as_it_is(one, max_bytes)
         if kept is not None:
             return kept
-    with ProgressBar(verbose, "distilling") as bar:
+    with ProgressBar(verbose, "distilling") as bar, SINGLE_BLAS:  # whose sums depend on the number of threads
         if sum(one.shape) * sum(len(codes.starts) for codes in sums) > LARGE:
             bar.begin()
         target = target_of(sums, max_bytes, *both, seed, threads, linear)

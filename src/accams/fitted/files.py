@@ -77,7 +77,16 @@ def keeps_history(model: Parts, history: Any, ids: bool) -> bool:
 
 def read(path: str | Path) -> Parts:
     """Read the parts of a model file."""
-    header, tensors = container.read(path, file.KIND, FORMAT)
+    return _unpacked(path, *container.read(path, file.KIND, FORMAT))
+
+
+def from_bytes(content: bytes) -> Parts:
+    """Read the parts of a model from the bytes of its file."""
+    path = Path("the bytes")
+    return _unpacked(path, *container.from_bytes(content, file.KIND, FORMAT, path))
+
+
+def _unpacked(path: str | Path, header: dict[str, Any], tensors: Tensors) -> Parts:
     try:
         parts, of = from_format_1(header, tensors) if header["format"] == 1 else _by_part(header["parts"], tensors)
         known = {name: fields for name, fields in parts.items() if _is_known(path, name, fields)}

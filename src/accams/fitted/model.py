@@ -1,6 +1,7 @@
 """Model: the one fitted thing."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -315,6 +316,23 @@ class Model(FormerNames, RecommendingParts):
         if apart and self.interactions is not None:
             files.write_history(str(history), *self.indices, self.interactions)
         write_atomically(Path(path), content)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle the bytes of the file that `save` would write: they are few, and it holds all that the model knows."""
+        try:
+            return type(self)._of_bytes, (files.to_bytes(self),)
+        except InputError:  # ids that no file can hold
+            return super().__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(**deepcopy(self.__getstate__(), memo))
+
+    def __copy__(self) -> Self:
+        return replace(self)
+
+    @classmethod
+    def _of_bytes(cls, content: bytes) -> Self:
+        return cls(**files.from_bytes(content).__getstate__())
 
     def __repr__(self) -> str:
         (m, n), draws = self.shape, "" if self.posterior is None else f", {len(self.posterior)} draws"

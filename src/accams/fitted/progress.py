@@ -1,5 +1,7 @@
 """A progress bar that appears only when a fit takes longer than two seconds."""
 
+import sys
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Self
 
@@ -81,11 +83,35 @@ class ProgressBar:
         if self.show == "auto" and not (console.is_terminal or console.is_jupyter):
             self.show = False
             return False
+        if console.is_jupyter and find_spec("ipywidgets") is None:  # without which rich only warns
+            self._bar = Line(keep=self.show is True)
+            return True
         columns = "{task.description}", BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[error]}")
         self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=self.show == "auto")
         self._task = self._bar.add_task(self.what, error="")
         self._bar.start()
         return True
+
+
+class Line:
+    """A line of text that is written again and again, for notebooks without widgets."""
+
+    def __init__(self, keep: bool) -> None:
+        self.keep, self.longest = keep, 0
+
+    def update(self, task: Any, description: str, completed: int, total: int | None, error: str) -> None:
+        """Write the state over the one before."""
+        self._write(f"{description} {completed}/{total or '?'} {error}")
+
+    def stop(self) -> None:
+        """End the line, or remove it."""
+        if not self.keep:
+            self._write("")
+        print(end="\n" if self.keep else "\r", file=sys.stderr, flush=True)
+
+    def _write(self, text: str) -> None:
+        print(f"\r{text:{self.longest}}", end="", file=sys.stderr, flush=True)
+        self.longest = max(self.longest, len(text))
 
 
 def _validation(report: Step | Sweep) -> str:

@@ -97,8 +97,13 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
     path = Path(path)
     if not path.is_file():
         raise ModelFileError(f"there is no {NAMES[kind][0]} {path}")
+    return from_bytes(path.read_bytes(), kind, newest, path)
+
+
+def from_bytes(content: bytes, kind: str, newest: int, path: Path) -> tuple[dict[str, Any], Tensors]:
+    """Do as `read` does with what it would read; `path` is named in errors."""
     try:
-        data = memoryview(path.read_bytes())
+        data = memoryview(content)
         header, table, begin = _read_header(data)
         _check_kind(path, header, kind, newest)
         return header, _read_tensors(np.frombuffer(data, np.uint8)[begin:], table, header["checksums"])

@@ -1,6 +1,7 @@
 """Why an item is in a list: one term for each item of the history."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from accams.use.terms import SHOWN, SumOfTerms
@@ -39,6 +40,27 @@ class ListExplanation(SumOfTerms[Reason]):
     rounding: float = 0.0
 
     word = "because of"
+
+    def titled(self, titles: Mapping[Any, str]) -> "ListExplanation":
+        """Return the explanation with titles in place of the ids of items.
+
+        Parameters
+        ----------
+        titles : mapping
+            Names of item ids; ids without one stay.
+
+        Returns
+        -------
+        ListExplanation
+
+        Examples
+        --------
+        >>> ListExplanation(1, 10, 0.5, (Reason(11, 0.5),)).titled({10: "Alien", 11: "Heidi"})
+        0.500 for (1, 'Alien') because of
+          +0.500  Heidi
+        """
+        terms = tuple(Reason(titles.get(x, x), value) for x, value in self.terms)
+        return replace(self, item=titles.get(self.item, self.item), terms=terms)
 
     def total(self) -> float:
         """Return the sum of all parts: the score, to the last bit."""

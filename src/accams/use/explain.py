@@ -1,6 +1,6 @@
 """Explanations: one prediction as a sum of the offset and a term per stencil, with other members of its blocks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -94,6 +94,34 @@ class Explanation(SumOfTerms[Term]):
         """Return the explanation with users and items exchanged: that of a model of the transposed matrix."""
         terms = tuple(replace(term, users=term.items, items=term.users) for term in self.terms)
         return replace(self, user=self.item, item=self.user, terms=terms)
+
+    def titled(self, titles: Mapping[Any, str]) -> "Explanation":
+        """Return the explanation with titles in place of the ids of items.
+
+        Parameters
+        ----------
+        titles : mapping
+            Names of item ids; ids without one stay.
+
+        Returns
+        -------
+        Explanation
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from accams import ACCAMS
+        >>> ratings = pd.DataFrame({"user": [1, 1, 2, 2], "item": [10, 11, 10, 11], "rating": [5, 1, 4, 2]})
+        >>> model = ACCAMS(n_stencils=1, n_clusters=2, verbose=False).fit(ratings)
+        >>> model.explain(1, 10).titled({10: "Alien"}).item
+        'Alien'
+        """
+
+        def named(block: Block) -> Block:
+            return replace(block, members=tuple(titles.get(x, x) for x in block.members))
+
+        terms = tuple(replace(term, items=named(term.items)) for term in self.terms)
+        return replace(self, item=titles.get(self.item, self.item), terms=terms)
 
     def total(self) -> float:
         """Return the sum of all parts: the prediction, to the last bit."""
