@@ -33,7 +33,9 @@ audit: .venv/audit
 	$(BIN)/pip-audit --skip-editable
 
 docs: .venv/docs
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs src
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --doctree-dir build/doctrees docs site
+	$(BIN)/python docs/links.py site
 
 # A wheel and a source distribution, as they are published, checked
 dist: .venv/dist

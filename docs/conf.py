@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import resources
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -28,7 +29,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["examples"]
+exclude_patterns = ["examples", "notebooks"]
 nitpicky = True
 
 # Pages: the headings down to the third level can be linked to, as on GitHub.
@@ -54,6 +55,8 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "show_signature": False,
     "remove_config_comments": True,
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("matplotlib",),
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -92,7 +95,20 @@ def strip_last_blank(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = re.sub(r"(?s)(```python\n>>> .*?)\n+```", r"\1\n```", source[0])
 
 
+def use_own_plotly(app: Sphinx, page: str, template: str, context: dict[str, object], doctree: object) -> None:
+    """Load Plotly from the site itself, where a page has a figure of it, not from elsewhere."""
+    body = str(context.get("body", ""))
+    own = "../" * page.count("/") + "_static/plotly.min.js"
+    found, n = re.subn(r'<script[^>]*src="https://cdn\.plot\.ly/[^"]*"[^>]*>', f'<script src="{own}">', body)
+    if n:
+        library = resources.files("plotly") / "package_data" / "plotly.min.js"
+        (Path(app.outdir) / "_static").mkdir(exist_ok=True)
+        (Path(app.outdir) / "_static" / "plotly.min.js").write_bytes(library.read_bytes())
+        context["body"] = found
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("html-page-context", use_own_plotly)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)
     app.connect("autodoc-process-docstring", unlink_inherited, priority=100)
     app.connect("source-read", strip_last_blank)

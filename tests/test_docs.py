@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import json
+import re
 import runpy
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -32,14 +35,19 @@ PUBLIC = [
 EXAMPLES = sorted((DOCS / "examples").glob("plot_*.py"))
 
 
-@pytest.fixture(scope="module")
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_reference", DOCS / "reference.py")
+def script(path: Path) -> ModuleType:
+    """Import a script that is no module of a package."""
+    spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    return script(DOCS / "reference.py")
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -76,3 +84,44 @@ def test_examples_of_the_gallery_run(path: Path) -> None:
     runpy.run_path(str(path))
     assert pyplot.get_fignums()
     pyplot.close("all")
+
+
+def test_notebooks_are_those_of_the_tutorials(tmp_path: Path) -> None:
+    written = script(DOCS / "notebooks.py").write(tmp_path)
+    kept = sorted((DOCS / "notebooks").glob("*.ipynb"))
+    assert [path.name for path in written] == [path.name for path in kept]
+    for new, old in zip(written, kept, strict=True):
+        assert new.read_text() == old.read_text(), f"run python docs/notebooks.py: {old.name} is not of today"
+        for cell in json.loads(new.read_text())["cells"]:
+            if cell["cell_type"] == "code" and not cell["source"][0].startswith("%"):
+                compile("".join(cell["source"]), new.name, "exec")
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    links = script(DOCS / "links.py")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "index.html").write_text('<a href="below/#part">x</a> <a href="https://example.org">y</a>')
+    (tmp_path / "below" / "index.html").write_text('<h2 id="part">x</h2> <a href="../index.html">y</a>')
+    assert links.broken(tmp_path) == []
+    (tmp_path / "below" / "index.html").write_text('<img src="gone.png"> <a href="#part">y</a>')
+    found = sorted(links.broken(tmp_path))
+    assert found == ["below/index.html: #part", "below/index.html: gone.png", "index.html: below/#part"]
+
+
+def test_figures_of_the_results_find_their_tables() -> None:
+    figures = script(DOCS.parent / "experiments" / "result_figures.py")
+    text = (DOCS / "results" / "measurements.md").read_text()
+    for draw in (figures.ratings, figures.by_bytes, figures.lists, figures.gaps, figures.matrices):
+        assert draw(text).axes
+
+
+def test_the_conda_recipe_asks_for_what_the_package_does() -> None:
+    root = DOCS.parent
+    recipe = (root / "deploy" / "conda" / "meta.yaml").read_text()
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    wanted = {re.sub("[>=<].*", "", x): x[len(re.sub("[>=<].*", "", x)) :] for x in project["dependencies"]}
+    asked = dict(re.findall(r"^    - (\S+) (\S+)$", recipe.split("  run:")[1].split("test:")[0], re.MULTILINE))
+    assert asked.pop("python") == project["requires-python"]
+    assert {name.removeprefix("python-"): limits for name, limits in asked.items()} == wanted
+    assert f'version = "{project["version"]}"' in recipe
+    assert f"- accams = {project['scripts']['accams']}" in recipe

@@ -75,3 +75,6 @@ for axis, title, matrix in zip(axes, ("data", "model"), (observed, completed), s
 axes[0].set_ylabel("row")
 figure.colorbar(image, ax=axes)
 plt.show()
+
+# %%
+# This page as a notebook: `in Colab <https://colab.research.google.com/github/accams/accams/blob/main/docs/notebooks/0_first_model.ipynb>`__.

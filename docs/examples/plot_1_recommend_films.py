@@ -113,3 +113,6 @@ print(f"{small.file_size / 1e3:.0f} KB, RMSE {-small.score(test):.4f}")
 # %%
 # ``small.save("films.accams")`` writes it, ``accams.load("films.accams")`` reads it, and ``accams serve films.accams``
 # answers over HTTP. Next: :doc:`look inside a model <plot_4_look_inside>`.
+
+# %%
+# This page as a notebook: `in Colab <https://colab.research.google.com/github/accams/accams/blob/main/docs/notebooks/1_recommend_films.ipynb>`__.

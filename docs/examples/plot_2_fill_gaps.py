@@ -113,3 +113,6 @@ for name, first in (("means", SimpleImputer()), ("ACCAMSImputer", ACCAMSImputer(
     steps = make_pipeline(first, StandardScaler(), LogisticRegression())
     scores = cross_val_score(steps, gaps, cultivar, cv=3)
     print(f"accuracy {scores.mean():.3f} with gaps filled by {name}")
+
+# %%
+# This page as a notebook: `in Colab <https://colab.research.google.com/github/accams/accams/blob/main/docs/notebooks/2_fill_gaps.ipynb>`__.

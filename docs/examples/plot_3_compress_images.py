@@ -96,3 +96,6 @@ plt.show()
 file = files[10_000]
 print(file)
 print(file[7].reshape(8, 8))
+
+# %%
+# This page as a notebook: `in Colab <https://colab.research.google.com/github/accams/accams/blob/main/docs/notebooks/3_compress_images.ipynb>`__.

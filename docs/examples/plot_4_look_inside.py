@@ -93,3 +93,6 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constraine
 model.plot.sizes(ax=left)
 model.plot.error_by_size(test, sizes=[8_000, 16_000], ax=right, verbose=False)
 plt.show()
+
+# %%
+# This page as a notebook: `in Colab <https://colab.research.google.com/github/accams/accams/blob/main/docs/notebooks/4_look_inside.ipynb>`__.

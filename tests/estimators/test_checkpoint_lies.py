@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ PRIORS = accams.Priors(effects="continuous", row_noise=4.0, implicit=2)
 
 def estimator(**more: Any) -> accams.BayesianACCAMS:
     return accams.BayesianACCAMS(2, (3, 2), n_sweeps=6, n_chains=2, priors=PRIORS, verbose=False, **more)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short() -> Iterator[None]:
+    """A short calibration, of which there are few ways to lie."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accams.fit.calibrate.MOST_SHIFTS", 1)
+        patch.setattr("accams.fit.bayesian.stage_sweeps", lambda _: (6, 3))
+        yield
 
 
 @pytest.fixture(scope="module")

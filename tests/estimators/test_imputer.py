@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from accams import ACCAMSImputer, InputError
+from accams.estimators import completing
 
 SMALL: dict[str, Any] = {"n_stencils": 2, "n_threads": 1}
 
@@ -35,6 +36,13 @@ FULL, GAPPY = planted()
 MISSING = np.isnan(GAPPY)
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few sweeps and folds, where it does not matter how well gaps are filled."""
+    monkeypatch.setattr(completing, "MORE_SWEEPS", 8)
+    monkeypatch.setattr(completing, "FOLDS", 2)
+
+
 @pytest.fixture(scope="module")
 def fitted() -> ACCAMSImputer:
     return ACCAMSImputer(**SMALL).fit(GAPPY)
@@ -42,7 +50,7 @@ def fitted() -> ACCAMSImputer:
 
 @pytest.mark.some(16)
 @parametrize_with_checks([ACCAMSImputer(n_stencils=1, n_threads=1)])
-def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learn_checks(estimator: Any, check: Any, short: None) -> None:
     check(estimator)
 
 
@@ -98,14 +106,14 @@ def test_fit_transform_is_fit_and_transform(fitted: ACCAMSImputer) -> None:
     np.testing.assert_array_equal(full[~MISSING], GAPPY[~MISSING])
 
 
-def test_threads_change_nothing() -> None:
+def test_threads_change_nothing(short: None) -> None:
     one = ACCAMSImputer(n_stencils=2, n_threads=1).fit(GAPPY)
     two = ACCAMSImputer(n_stencils=2, n_threads=2).fit(GAPPY)
     np.testing.assert_array_equal(one.transform(GAPPY), two.transform(GAPPY))
     np.testing.assert_array_equal(one.transform(-GAPPY), two.transform(-GAPPY))
 
 
-def test_seeds_decide() -> None:
+def test_seeds_decide(short: None) -> None:
     one, same, other = (ACCAMSImputer(**SMALL, random_state=seed).fit_transform(GAPPY) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert (one[MISSING] != other[MISSING]).any()
@@ -118,7 +126,7 @@ def test_each_new_row_is_filled_by_itself(fitted: ACCAMSImputer) -> None:
         np.testing.assert_allclose(fitted.transform(new[i : i + 1])[0], all_at_once[i], rtol=1e-6)
 
 
-def test_clone_pickle_and_pipelines(fitted: ACCAMSImputer) -> None:
+def test_clone_pickle_and_pipelines(fitted: ACCAMSImputer, short: None) -> None:
     copy = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(copy.transform(GAPPY), fitted.transform(GAPPY))
     np.testing.assert_array_equal(copy.transform(2 * GAPPY), fitted.transform(2 * GAPPY))
@@ -146,7 +154,7 @@ def test_draws_spread_as_the_standard_deviation_says(fitted: ACCAMSImputer) -> N
     np.testing.assert_array_equal(fitted.draws(GAPPY, n=2)[1], draws[1])
 
 
-def test_sample_posterior_is_one_draw_with_its_seed() -> None:
+def test_sample_posterior_is_one_draw_with_its_seed(short: None) -> None:
     one, same, other = (
         ACCAMSImputer(**SMALL, sample_posterior=True, random_state=seed).fit_transform(GAPPY) for seed in (0, 0, 1)
     )
@@ -165,7 +173,7 @@ def test_batches_have_noise_of_their_own(fitted: ACCAMSImputer) -> None:
     assert (np.abs(noise[0] - noise[1])[both] > 1e-9).all()
 
 
-def test_draws_stay_in_the_range_of_a_column() -> None:
+def test_draws_stay_in_the_range_of_a_column(short: None) -> None:
     skewed = np.exp(2.0 * FULL[:, :3])
     X = np.where(MISSING[:, :3], np.nan, skewed)
     drawn = np.stack(ACCAMSImputer(**SMALL, scale="columns").fit(X).draws(X, n=20))
@@ -178,8 +186,9 @@ def test_draws_stay_in_the_range_of_a_column() -> None:
 cells = st.one_of(st.just(np.nan), st.floats(-1e12, 1e12), st.integers(-3, 3).map(float), st.just(1e-9))
 
 
+@pytest.mark.usefixtures("short")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 5)), elements=cells))
-@settings(max_examples=25, deadline=None)
 def test_any_matrix_is_filled_and_keeps_what_is_known(X: Any) -> None:
     imputer = ACCAMSImputer(n_stencils=1, n_threads=1, keep_empty_features=True).fit(X)
     full, std = imputer.transform(X, return_std=True)
@@ -193,7 +202,7 @@ def test_any_matrix_is_filled_and_keeps_what_is_known(X: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 6), (6, 1), (2, 2), (3, 40), (60, 2)])
-def test_small_shapes(shape: tuple[int, int]) -> None:
+def test_small_shapes(shape: tuple[int, int], short: None) -> None:
     random = np.random.default_rng(0)
     X = random.normal(size=shape)
     X[random.random(shape) < 0.2] = np.nan
@@ -211,16 +220,16 @@ def test_scales_from_tiny_to_large() -> None:
     assert np.sqrt(np.mean(error[MISSING] ** 2)) < 0.5
 
 
-def test_one_outlier_ruins_nothing() -> None:
+def test_one_outlier_ruins_nothing(fitted: ACCAMSImputer) -> None:
     wild, cell = GAPPY.copy(), tuple(np.argwhere(~MISSING)[30])
     wild[cell] = 1e9
     full = ACCAMSImputer(**SMALL).fit_transform(wild)
-    clean = ACCAMSImputer(**SMALL).fit_transform(GAPPY)
+    clean = fitted.transform(GAPPY)
     scale = FULL.std(axis=0)
     assert rmse(full / scale, FULL / scale, MISSING) < 1.3 * rmse(clean / scale, FULL / scale, MISSING)
 
 
-def test_duplicated_rows_are_filled_alike() -> None:
+def test_duplicated_rows_are_filled_alike(short: None) -> None:
     X = np.concatenate([GAPPY, GAPPY[:30]])
     full = ACCAMSImputer(**SMALL).fit_transform(X)
     np.testing.assert_array_equal(full[:30], full[len(GAPPY) :])
@@ -239,7 +248,7 @@ def test_large_data_is_sampled_for_the_fit(monkeypatch: pytest.MonkeyPatch) -> N
     assert rmse(full / truth.std(axis=0), truth / truth.std(axis=0), np.isnan(X)) < 0.45
 
 
-def test_parameters_are_checked() -> None:
+def test_parameters_are_checked(short: None) -> None:
     for name, value in {"scale": "rows", "n_stencils": 0, "missing_values": "?", "n_threads": 0}.items():
         with pytest.raises(InputError, match=f"{name} must be"):
             ACCAMSImputer(**{name: value}).fit(GAPPY)
@@ -247,7 +256,7 @@ def test_parameters_are_checked() -> None:
         ACCAMSImputer(**SMALL).fit(GAPPY).draws(GAPPY, n=0)
 
 
-def test_ratings_are_filled_with_whole_numbers_or_with_means() -> None:
+def test_ratings_are_filled_with_whole_numbers_or_with_means(short: None) -> None:
     random = np.random.default_rng(0)
     truth = np.clip(np.rint(3.0 + np.outer(random.normal(size=150), random.normal(size=12))), 1, 5)
     hidden = random.random(truth.shape) < 0.3
@@ -262,11 +271,24 @@ def test_ratings_are_filled_with_whole_numbers_or_with_means() -> None:
     assert typed.dtype == int
 
 
-def test_sparse_data_are_first_predicted_in_two_ways() -> None:
+def test_sparse_data_are_first_predicted_in_two_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, ways = completing._stencils, []
+
+    def stencils(*given: Any) -> Any:
+        ways.append(given[-1])
+        return original(*given)
+
+    monkeypatch.setattr(completing, "_stencils", stencils)
+    monkeypatch.setattr(completing, "FOLDS", 1)
+    monkeypatch.setattr(completing, "MORE_SWEEPS", 16)
     random = np.random.default_rng(0)
     truth = random.normal(size=(400, 1)) + random.normal(size=60) + 0.3 * random.normal(size=(400, 60))
     hidden = random.random(truth.shape) < 0.9
-    full = ACCAMSImputer(keep_empty_features=True, random_state=0, verbose=False).fit_transform(
+    full = ACCAMSImputer(n_stencils=2, keep_empty_features=True, random_state=0, verbose=False).fit_transform(
         np.where(hidden, np.nan, truth)
     )
     assert rmse(full, truth, hidden) < 0.6
+    assert ways == [False, True]
+    ways.clear()
+    ACCAMSImputer(**SMALL).fit(GAPPY)
+    assert ways == [False]

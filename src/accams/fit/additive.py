@@ -113,14 +113,15 @@ def fit_additive(observations: Observations, features: Features = (None, None)) 
     sides = [_Side(observations, axis, scale, features[axis]) for axis in (0, 1)]
     unit = observations.total_weight() / observations.nnz
     noise = (1.0 - 2.0 * START) * scale * unit
-    for _ in range(ROUNDS):
-        for _ in range(PASSES):
-            for axis in (1, 0):
-                sides[axis].update(_residual_sums(observations, mean, sides, axis), noise)
-        left = _squared_error(observations, mean, sides)
-        left += sum(float(side.mass @ side.posterior_variances(noise)) for side in sides)
-        noise = max(left / observations.nnz, SMALLEST * scale * unit)
-        _set_variances(observations, mean, sides, scale)
+    with SINGLE_BLAS:  # once, rather than in each of many short steps
+        for _ in range(ROUNDS):
+            for _ in range(PASSES):
+                for axis in (1, 0):
+                    sides[axis].update(_residual_sums(observations, mean, sides, axis), noise)
+            left = _squared_error(observations, mean, sides)
+            left += sum(float(side.mass @ side.posterior_variances(noise)) for side in sides)
+            noise = max(left / observations.nnz, SMALLEST * scale * unit)
+            _set_variances(observations, mean, sides, scale)
     rows, cols = (side.result(noise) for side in sides)
     return Additive(mean + rows.new + cols.new, rows, cols, noise, unit)
 
