@@ -58,12 +58,13 @@ BESIDE = {  # floors that these may use; those may be used by all that are named
     "errors": {"settings", "threads"},
     "threads": {"settings", "errors"},
     "writing": {"errors"},
+    "html": set(),
     "metrics": {"settings", "errors", "threads", "writing", "kernels", "data", "model"},
     "baselines": {"settings", "errors", "threads", "writing", "kernels", "data", "model"},
     "theory": {"settings", "errors", "threads", "writing", "kernels", "data", "model"},
     "__main__": {"cli"},
 }
-FOR_ALL = {"settings", "errors", "threads", "writing"}
+FOR_ALL = {"settings", "errors", "threads", "writing", "html"}
 ABOVE = {"metrics": "use", "baselines": "use"}  # the lowest floor that may use them
 Edge = tuple[str, str]
 

@@ -22,6 +22,14 @@ class Biases:
     mean : float
     rows, cols : arrays (m,) and (n,)
         The biases.
+
+    Examples
+    --------
+    >>> model = biases(Observations.from_dense([[1.0, 3.0], [3.0, 5.0]]), 0.0, 0.0)
+    >>> model.mean, model.cols
+    (3.0, array([-1.,  1.]))
+    >>> model.predict([0, 1], [1, 1])
+    array([3., 5.])
     """
 
     mean: float
@@ -29,7 +37,16 @@ class Biases:
     cols: Floats
 
     def predict(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> Floats:
-        """Predict the cells at these positions."""
+        """Predict the cells at these positions.
+
+        Parameters
+        ----------
+        rows, cols : array of int
+
+        Returns
+        -------
+        array of float
+        """
         return self.mean + self.rows[rows] + self.cols[cols]
 
     def dense(self) -> Floats:
@@ -106,6 +123,16 @@ class Factors:
     left, right : arrays (m, rank) and (rank, n)
     bits_per_number : int
         Used for the size only.
+
+    Examples
+    --------
+    >>> factors = truncated_svd(np.outer([1.0, 2.0, 3.0], [2.0, 1.0]), 1)
+    >>> factors.left.shape, factors.right.shape, factors.bits
+    ((3, 1), (1, 2), 160.0)
+    >>> factors.quantised(8).dense().round(1)
+    array([[2., 1.],
+           [4., 2.],
+           [6., 3.]])
     """
 
     left: Floats
@@ -118,11 +145,30 @@ class Factors:
         return factor_bits((len(self.left), self.right.shape[1]), self.left.shape[1], self.bits_per_number)
 
     def truncate(self, rank: int) -> "Factors":
-        """Return the first `rank` components."""
+        """Return the first `rank` components.
+
+        Parameters
+        ----------
+        rank : int
+
+        Returns
+        -------
+        Factors
+        """
         return Factors(self.left[:, :rank], self.right[:rank], self.bits_per_number)
 
     def quantised(self, bits: int) -> "Factors":
-        """Round every number to one of 2^bits - 1 evenly spaced levels of its component."""
+        """Round every number to one of 2^bits - 1 evenly spaced levels of its component.
+
+        Parameters
+        ----------
+        bits : int
+            At least 2.
+
+        Returns
+        -------
+        Factors
+        """
         return Factors(_round(self.left, bits, 0), _round(self.right, bits, 1), bits)
 
     def dense(self) -> Floats:

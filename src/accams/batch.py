@@ -65,6 +65,18 @@ def recommend_all(
     -------
     int
         Number of lines. Columns of ids are named as in the training data (or user and item).
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_
+    >>> with TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.accams")
+    ...     recommend_all(f"{folder}/model.accams", f"{folder}/best", n=2, include_seen=True)
+    8
     """
     one = _loaded(Path(model))
     if history is not None and not len(one.row_index):
@@ -86,7 +98,40 @@ def predict_all(
 ) -> int:  # fmt: skip
     """Write predictions of pairs of user and item ids by a saved model, as a folder of Parquet files.
 
-    `names` are the columns of ids; the other parameters are those of `recommend_all`.
+    Parameters
+    ----------
+    model : path
+        Model file; on a cluster, every machine must see it and `output`.
+    rows, cols : arrays of ids
+        User and item of each pair.
+    output : path
+        Folder to create.
+    std : bool
+        Add standard deviations (models with a predictive spread).
+    names : (str, str)
+        Names of the columns of ids.
+    pairs_per_file : int
+    engine : {"cpu", "ray"}
+        This machine, or the Ray cluster that this process is connected to.
+    progress : callable, optional
+        Called after each file with the numbers of finished files and of all files.
+
+    Returns
+    -------
+    int
+        Number of lines.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_
+    >>> with TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.accams")
+    ...     predict_all(f"{folder}/model.accams", np.array([0, 3]), np.array([0, 2]), f"{folder}/predicted")
+    2
     """
     if len(rows) != len(cols) or not len(rows):
         both = f"{len(rows):,} row ids and {len(cols):,} column ids"

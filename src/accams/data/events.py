@@ -62,7 +62,16 @@ class Events:
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "Events":
-        """From one tuple for each event."""
+        """From one tuple for each event.
+
+        Parameters
+        ----------
+        events : sequence of (user, item, value, time)
+
+        Returns
+        -------
+        Events
+        """
         users, items, values, times = zip(*events, strict=True) if events else ((), (), (), ())
         numbers = (np.array(x, np.float64) for x in (values, times))
         return cls(_ids(users), _ids(items), *numbers)

@@ -12,6 +12,7 @@ from accams.data import build, holdout, store
 from accams.data.ids import Index
 from accams.data.pages import release_pages
 from accams.errors import InputError
+from accams.html import html_table
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
@@ -305,7 +306,16 @@ class Observations:
         return out
 
     def select(self, chosen: NDArray[Any]) -> Self:
-        """Return the entries with these positions (or this mask) in row order; shape and ids are kept."""
+        """Return the entries with these positions (or this mask) in row order; shape and ids are kept.
+
+        Parameters
+        ----------
+        chosen : array of int, or of bool
+
+        Returns
+        -------
+        Observations
+        """
         mask = np.zeros(self.nnz, dtype=bool)
         mask[chosen] = True
         if not mask.any():
@@ -319,6 +329,15 @@ class Observations:
         """Split into (rest, selected) by positions in row order, or by a mask.
 
         The rest of a store is a temporary store beside it, removed when no longer in use.
+
+        Parameters
+        ----------
+        held : array of int, or of bool
+            Some of the entries, but not all.
+
+        Returns
+        -------
+        rest, selected : Observations
         """
         held = np.unique(np.flatnonzero(held) if held.dtype == bool else held)
         if not 0 < len(held) < self.nnz or not 0 <= held[0] <= held[-1] < self.nnz:
@@ -332,13 +351,31 @@ class Observations:
         return replace(self, **{**rest, **ids}), replace(self, **selected)
 
     def counts(self, axis: int) -> NDArray[np.int64]:
-        """Return the number of observed cells of each row (axis 0) or column (axis 1), observed zeros included."""
+        """Return the number of observed cells of each row (axis 0) or column (axis 1), observed zeros included.
+
+        Parameters
+        ----------
+        axis : {0, 1}
+
+        Returns
+        -------
+        array of int
+        """
         if self.blank_weight is not None:
             return np.full(self.shape[axis], self.shape[1 - axis], dtype=np.int64)
         return np.diff(self.row_starts if axis == 0 else self.col_starts)
 
     def empty(self, axis: int) -> NDArray[np.int64]:
-        """Return the positions of rows (axis 0) or columns (axis 1) without observed cells."""
+        """Return the positions of rows (axis 0) or columns (axis 1) without observed cells.
+
+        Parameters
+        ----------
+        axis : {0, 1}
+
+        Returns
+        -------
+        array of int
+        """
         return np.flatnonzero(self.counts(axis) == 0)
 
     @property
@@ -346,6 +383,12 @@ class Observations:
         """Bytes of values, weights and both orders (without ids and times)."""
         arrays = self.row_starts, self.cols, self.stored_values, self.stored_weights, *self._by_column()
         return sum(array.nbytes for array in arrays if array is not None)
+
+    def _repr_html_(self) -> str:
+        (m, n), (low, high) = self.shape, self.value_range
+        blanks = "missing" if self.blank_weight is None else f"zeros of weight {self.blank_weight:g}"
+        rows = {"shape": f"{m:,} x {n:,}", "stored": f"{self.nnz:,} ({100 * self.nnz / (m * n):.3g}%)"}
+        return html_table("observations", rows | {"values": f"{low:g} to {high:g}", "blanks": blanks})
 
     def __repr__(self) -> str:
         m, n = self.shape
@@ -369,7 +412,13 @@ class Observations:
             release_pages(self.cols, self.stored_values, self.stored_weights, self.times, self.rows)
 
     def to_store(self, path: str | Path) -> None:
-        """Write a store, to be opened by `open`; for files larger than memory use ``accams ingest``."""
+        """Write a store, to be opened by `open`; for files larger than memory use ``accams ingest``.
+
+        Parameters
+        ----------
+        path : str or Path
+            Folder to create.
+        """
         if Path(path).exists():
             raise InputError(f"{path} already exists: remove it, or choose another path")
         store.save(Path(path), vars(self), self._by_column())

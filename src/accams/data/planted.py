@@ -38,6 +38,14 @@ class Planted:
     offset : float
     noise : float
         Standard deviation of the noise.
+
+    Examples
+    --------
+    >>> planted = planted_stencils((6, 4), n_stencils=1, n_clusters=2)
+    >>> planted.observations.shape, planted.templates[0].shape
+    ((6, 4), (2, 2))
+    >>> bool(np.all(planted.predict([0, 1], [2, 2]) == planted.dense()[:2, 2]))
+    True
     """
 
     observations: Observations
@@ -48,7 +56,16 @@ class Planted:
     noise: float
 
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> Floats:
-        """Return the cells (`rows`, `cols`) of the planted matrix, without noise."""
+        """Return the cells (`rows`, `cols`) of the planted matrix, without noise.
+
+        Parameters
+        ----------
+        rows, cols : array-like of int
+
+        Returns
+        -------
+        array of float
+        """
         i, j = np.asarray(rows), np.asarray(cols)
         return _stencil_sum(self.templates, self.row_labels, self.col_labels, self.offset, i, j)
 

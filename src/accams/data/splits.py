@@ -73,6 +73,20 @@ def some_positions(n: int, size: int, random_state: Seed = 0) -> Positions:
     """Draw `size` of `n` positions at random without replacement, in ascending order.
 
     They are the first of a permutation, or drawn without one for large `n`, to save memory.
+
+    Parameters
+    ----------
+    n, size : int
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    ndarray of int64
+
+    Examples
+    --------
+    >>> some_positions(10, 3).tolist()
+    [2, 4, 6]
     """
     rng = np.random.default_rng(random_state)
     if n <= MANY:
@@ -171,7 +185,28 @@ def by_time(obs: Observations, test: float = 0.1) -> tuple[Observations, Observa
 
 
 def late_entries(obs: Observations, share: float, caller: str) -> NDArray[np.bool_]:
-    """Return which entries are the latest ones: this share of all, or more where times are equal."""
+    """Return which entries are the latest ones: this share of all, or more where times are equal.
+
+    Parameters
+    ----------
+    obs : Observations
+        Must have times.
+    share : float
+        Between 0 and 1.
+    caller : str
+        What is named in errors.
+
+    Returns
+    -------
+    array of bool
+        In row order.
+
+    Examples
+    --------
+    >>> obs = Observations.from_coo([0, 0, 1], [0, 1, 1], [5.0, 3.0, 4.0], times=[10, 30, 20])
+    >>> late_entries(obs, 0.4, "by_time").tolist()
+    [False, True, False]
+    """
     times = _times(obs, caller)
     first = obs.nnz - _share(obs.nnz, share, "entries")
     late = times >= np.partition(times, first)[first]

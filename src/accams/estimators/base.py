@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable
-from html import escape
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from accams.fitted.distilling import activity
 from accams.fitted.former import FORMER
 from accams.fitted.model import Model
 from accams.fitted.parts import FitInfo, resolve_clip
+from accams.html import html_table
 from accams.model.interactions import Interactions
 from accams.model.stencils import StencilSum
 from accams.report import Plots
@@ -145,12 +145,9 @@ class StencilEstimator(Settings):
         return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=inputs)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(repr(value))}</td></tr>"
-            for name, value in self.changed_params().items()
-        )
+        rows = {name: repr(value) for name, value in self.changed_params().items()}
         fitted = self.model_._repr_html_() if self.__sklearn_is_fitted__() else "<p>not fitted</p>"
-        return f"<table><caption>{type(self).__name__}</caption><tbody>{rows}</tbody></table>{fitted}"
+        return html_table(type(self).__name__, rows) + fitted
 
 
 def check_magnitude(low: float, high: float) -> None:

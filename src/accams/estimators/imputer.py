@@ -156,7 +156,21 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         return (answer, std) if return_std else answer
 
     def fit_transform(self, X: Any, y: Any = None, return_std: bool = False) -> Any:
-        """Fit, and fill the gaps of the same rows: as ``fit(X).transform(X)``."""
+        """Fit, and fill the gaps of the same rows: as ``fit(X).transform(X)``.
+
+        Parameters
+        ----------
+        X : array or DataFrame (rows, columns)
+        y : ignored
+        return_std : bool, default False
+            Also return standard deviations of the cells.
+
+        Returns
+        -------
+        X : array or DataFrame, as it came in
+        std : array
+            If asked for.
+        """
         return self.fit(X).transform(X, return_std)
 
     def draws(self, X: Any, n: int = 5) -> list[Any]:
@@ -181,7 +195,17 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         return [self._finish(gaps, self._drawn(gaps, full, std, number)) for number in range(n)]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the names of the columns that `transform` returns."""
+        """Return the names of the columns that `transform` returns.
+
+        Parameters
+        ----------
+        input_features : array of str, optional
+            Names of the columns; by default those of `fit`, or x0, x1 and so on.
+
+        Returns
+        -------
+        array of str
+        """
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
         kept = names[self.columns_]

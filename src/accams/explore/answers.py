@@ -123,7 +123,16 @@ class Explorer:
         return float(item_map.feedback.liked_from) if item_map.feedback.kind == "ratings" else 1.0
 
     def item(self, item: Any) -> Json:
-        """Return an item: its blocks, the users who like it most, and its place in the tree of items."""
+        """Return an item: its blocks, the users who like it most, and its place in the tree of items.
+
+        Parameters
+        ----------
+        item : id, or id as text
+
+        Returns
+        -------
+        dict
+        """
         p = self.position(1, item)
         labels = self.clusters.labels(1, p)
         return self._answer(
@@ -136,7 +145,16 @@ class Explorer:
         )
 
     def user(self, user: Any) -> Json:
-        """Return a user: blocks, and what is known to have been seen."""
+        """Return a user: blocks, and what is known to have been seen.
+
+        Parameters
+        ----------
+        user : id, or id as text
+
+        Returns
+        -------
+        dict
+        """
         p = self.position(0, user)
         seen = None if self.source.interactions is None else self.source.interactions.of(np.array([p]))[1]
         return self._answer(
@@ -153,7 +171,17 @@ class Explorer:
         return self._answer(stencils=[self._shape_of(s) for s in range(len(self.clusters.codes.starts))])
 
     def stencil(self, stencil: Any) -> Json:
-        """Return one stencil: its template, and the clusters of its rows and columns."""
+        """Return one stencil: its template, and the clusters of its rows and columns.
+
+        Parameters
+        ----------
+        stencil : int, or text of one
+            Counted from 0.
+
+        Returns
+        -------
+        dict
+        """
         number, s = len(self.clusters.codes.starts), parsed(str(stencil))
         if not isinstance(s, int) or not 0 <= s < number:
             there = f"they are numbered from 0 to {number - 1}" if number else "it has none"
@@ -168,7 +196,21 @@ class Explorer:
         )
 
     def hierarchy(self, side: str = "items", depth: int = 3, branches: int | None = 3, members: int = 6) -> Json:
-        """Return the tree of items or users."""
+        """Return the tree of items or users.
+
+        Parameters
+        ----------
+        side : {"items", "users"}, default "items"
+        depth : int, default 3
+        branches : int or None, default 3
+            Labels that are alike are merged until a node has at most so many branches; None merges none.
+        members : int, default 6
+            Ids that are named in each branch.
+
+        Returns
+        -------
+        dict
+        """
         root = self.tree(side, depth, branches, members)
         return self._answer(side=side, root=self._node(root, side == "items"))
 
@@ -186,7 +228,16 @@ class Explorer:
         )
 
     def items(self, n: int = 24) -> Json:
-        """Return the best-known items, in turn from each branch of the tree."""
+        """Return the best-known items, in turn from each branch of the tree.
+
+        Parameters
+        ----------
+        n : int, default 24
+
+        Returns
+        -------
+        dict
+        """
         items, _, group, _ = self.places
         order = np.argsort(-self.clusters.weights[1][items], kind="stable")
         turn = np.empty(len(items), np.int64)
@@ -197,14 +248,35 @@ class Explorer:
         return self._answer(items=self.refs(best.tolist()))
 
     def search(self, query: str, n: int = 10) -> Json:
-        """Return items by their titles or ids, with errors of typing."""
+        """Return items by their titles or ids, with errors of typing.
+
+        Parameters
+        ----------
+        query : str
+        n : int, default 10
+
+        Returns
+        -------
+        dict
+            Best first.
+        """
         found = self._search.find(query, n)
         return self._answer(items=[{**self.ref(p), "score": score} for p, score in found])
 
     # -- parts of answers ---------------------------------------------------------------------------------
 
     def position(self, side: int, which: Any) -> int:
-        """Return the position of a user (side 0) or an item (side 1) by id, or by the id as text."""
+        """Return the position of a user (side 0) or an item (side 1) by id, or by the id as text.
+
+        Parameters
+        ----------
+        side : {0, 1}
+        which : id, or id as text
+
+        Returns
+        -------
+        int
+        """
         index = self.source.indices[side]
         found = index.place(which)
         if found < 0:
@@ -214,12 +286,30 @@ class Explorer:
         return found
 
     def ref(self, position: int) -> Json:
-        """Return the id and the title of an item."""
+        """Return the id and the title of an item.
+
+        Parameters
+        ----------
+        position : int
+
+        Returns
+        -------
+        dict
+        """
         item = self._items[position]
         return {"item": plain(item), "title": self.titles.get(item)}
 
     def refs(self, positions: Iterable[int]) -> list[Json]:
-        """Return the ids and the titles of items."""
+        """Return the ids and the titles of items.
+
+        Parameters
+        ----------
+        positions : iterable of int
+
+        Returns
+        -------
+        list of dict
+        """
         return [self.ref(p) for p in positions]
 
     @cached_property
@@ -228,7 +318,17 @@ class Explorer:
         return list(self.source.items.tolist())
 
     def item_block(self, stencil: int, label: int, itself: int = -1) -> Json:
-        """Return a cluster of items; position `itself` is counted but not named."""
+        """Return a cluster of items; position `itself` is counted but not named.
+
+        Parameters
+        ----------
+        stencil, label : int
+        itself : int, default -1
+
+        Returns
+        -------
+        dict
+        """
         key = 1, stencil, label
         if key not in self._blocks:
             first = self.clusters.items(stencil, label)
@@ -243,7 +343,16 @@ class Explorer:
         return {**self._blocks[key], "members": others[:MEMBERS]}
 
     def user_block(self, stencil: int, label: int) -> Json:
-        """Return a cluster of users, without their ids, and what they like."""
+        """Return a cluster of users, without their ids, and what they like.
+
+        Parameters
+        ----------
+        stencil, label : int
+
+        Returns
+        -------
+        dict
+        """
         key = 0, stencil, label
         if key not in self._blocks:
             likes = self.refs(self.clusters.examples(stencil, label))
@@ -289,7 +398,18 @@ class Explorer:
         return replace(self.source.explainer, item_map=None) if whole and self.source.predicts else self.source
 
     def tree(self, side: str, depth: int, branches: int | None, members: int) -> Node:
-        """Return the tree of items or users."""
+        """Return the tree of items or users.
+
+        Parameters
+        ----------
+        side : {"items", "users"}
+        depth, branches, members
+            As for `hierarchy`.
+
+        Returns
+        -------
+        Node
+        """
         return self._grown.hierarchy(depth, side, branches=branches, members=members)
 
     @cached_property

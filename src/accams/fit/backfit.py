@@ -65,6 +65,16 @@ class Step:
     visit : Visit or None
         Entropy of the stencil's labels, fraction of them changed since the last sweep (1 for a new stencil), and
         reduction of the mean squared error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> steps = []
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, callbacks=[steps.append], verbose=False).fit(matrix)
+    >>> [step.stencil for step in steps], bool(steps[-1].rmse < 0.01)
+    ([0, 1], True)
     """
 
     sweep: int

@@ -75,6 +75,16 @@ class Sweep:
         Validation error of the running mean and of the current draws, with validation data.
     visits : array of shape (n_stencils, 5) or None
         Statistics of each stencil, averaged over chains; columns are the fields of `accams.fit.backfit.Visit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import BayesianACCAMS
+    >>> sweeps = []
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = BayesianACCAMS(2, 2, n_chains=2, n_sweeps=8, callbacks=[sweeps.append], verbose=False).fit(matrix)
+    >>> sweeps[-1].phase, sweeps[-1].sweep, sweeps[-1].n_sweeps
+    ('sampling', 8, 8)
     """
 
     phase: Literal["calibrating", "sampling"]

@@ -45,6 +45,18 @@ class FoldedRow:
         What is known of it beside values.
     new : str
         "user", or "item" in a model of the transposed matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_
+    >>> guest = model.fold_in({0: 3.0})
+    >>> guest
+    FoldedRow(1 values, 3 items)
+    >>> guest.predict([2]).round(1)
+    array([4.])
     """
 
     model: Parts
@@ -57,13 +69,41 @@ class FoldedRow:
 
     @classmethod
     def of(cls, model: Parts, items: Any, values: Floats, features: Any = None, new: str = "user") -> Self:
-        """From values of some items, and features by name."""
+        """From values of some items, and features by name.
+
+        Parameters
+        ----------
+        model : Model
+        items : array of ids
+        values : array of float
+        features : dict {name: value}, optional
+        new : {"user", "item"}, default "user"
+            "item" in a model of the transposed matrix.
+
+        Returns
+        -------
+        FoldedRow
+        """
         positions = model_items(model, as_ids(items)) if len(values) else np.zeros(0, np.int64)
         return cls.at(model, positions[positions >= 0], values[positions >= 0], features, new)
 
     @classmethod
     def at(cls, model: Parts, positions: Positions, values: Floats, features: Any = None, new: str = "user") -> Self:
-        """From values of items by position, and features by name."""
+        """From values of items by position, and features by name.
+
+        Parameters
+        ----------
+        model : Model
+        positions : array of int
+        values : array of float
+        features : dict {name: value}, optional
+        new : {"user", "item"}, default "user"
+            "item" in a model of the transposed matrix.
+
+        Returns
+        -------
+        FoldedRow
+        """
         if len(set(positions.tolist())) < len(positions):
             raise InputError("an item comes twice in the history: give one value for each")
         begins = np.array([0, len(positions)])
@@ -100,7 +140,18 @@ class FoldedRow:
     def predict(self, items: Any, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
         """Predict items by their ids; an unknown item is predicted as the average one.
 
-        Parameters and results are those of `Model.predict`.
+        Parameters
+        ----------
+        items : id, or list or array of ids
+        return_std : bool, default False
+            Also return the standard deviation of an observation: the spread of the draws and the noise.
+        quantiles : sequence of floats, optional
+            Also return these quantiles of an observation, one column each.
+
+        Returns
+        -------
+        array (n,), or a tuple (mean, std), (mean, quantiles) or (mean, std, quantiles)
+            As `Model.predict` returns it.
         """
         self.model.need_values("predict")
         if return_std or quantiles is not None:
@@ -109,14 +160,42 @@ class FoldedRow:
         return clip_answer(self.model, with_spread(mean, variance, np.zeros(1), return_std, quantiles), return_std)
 
     def predict_proba(self, items: Any) -> Floats:
-        """Return the probability of each value of the scale for items by their ids, as `Model.predict_proba` does."""
+        """Return the probability of each value of the scale for items by their ids, as `Model.predict_proba` does.
+
+        Parameters
+        ----------
+        items : id, or list or array of ids
+
+        Returns
+        -------
+        array (n, n_values)
+        """
         return probabilities(self.model, *self.moments(self.model.col_index.find(as_ids(items))))
 
     def recommend(
         self, n: int = 10, *, exclude_seen: bool = True, candidates: Any = None, return_std: bool = False,
         quantile: float | None = None, by: str = "auto",
     ) -> Records[Recommendation]:  # fmt: skip
-        """Return the best items, as `Model.recommend` does; those in the history are left out."""
+        """Return the best items, as `Model.recommend` does; those in the history are left out.
+
+        Parameters
+        ----------
+        n : int, default 10
+        exclude_seen : bool, default True
+            Leave out the items of the history.
+        candidates : list of item ids, optional
+            Choose among these alone.
+        return_std : bool, default False
+            Add the standard deviation of an observation.
+        quantile : float, optional
+            Rank by this quantile of what would be observed rather than by its mean.
+        by : {"auto", "choice", "value"}, default "auto"
+            Rank by what people with such a history choose, or by predicted value.
+
+        Returns
+        -------
+        Records of Recommendation
+        """
         model = self.model
         check_number(n, len(model.col_index), "items")
         if ranked_by(model, self._order(by), quantile) == "choice":
@@ -129,7 +208,23 @@ class FoldedRow:
         return recommendations(names, model.col_index.ids[j], rank, model.clipped(mean), std, rules)
 
     def best_positions(self, n: int, exclude_seen: bool, catalogue: Catalogue, lower: float) -> Positions:
-        """Return the positions of the best items, as `ranking.best_positions` does for known rows."""
+        """Return the positions of the best items, as `ranking.best_positions` does for known rows.
+
+        Parameters
+        ----------
+        n : int
+        exclude_seen : bool
+            Leave out the items of the history.
+        catalogue : Catalogue
+            Items to choose among.
+        lower : float
+            By how many standard deviations below the mean items are ranked.
+
+        Returns
+        -------
+        array of int (1, n)
+            Best first.
+        """
         model = self.model
         seen = Interactions(np.array([0, len(self.positions)]), self.positions) if exclude_seen else None
         left_out = catalogue.places_of(np.zeros(1, np.int64), seen)
@@ -149,7 +244,18 @@ class FoldedRow:
         return catalogue.best_of(*profile, n, left_out, noise, lower, lines)
 
     def explain(self, item: Any, by: str = "auto") -> Explanation | ListExplanation:
-        """Take a score or a prediction apart, as `Model.explain` does."""
+        """Take a score or a prediction apart, as `Model.explain` does.
+
+        Parameters
+        ----------
+        item : id
+        by : {"auto", "choice", "value"}, default "auto"
+            Explain the score of a list by choice, or a predicted value.
+
+        Returns
+        -------
+        Explanation or ListExplanation
+        """
         if ranked_by(self.model, self._order(by)) == "choice":
             return listing.reasons(self.model, listing.guest_of(self), item)
         j = known(self.model.col_index, as_ids([item]), "item")
@@ -176,7 +282,17 @@ class FoldedRow:
         return f"FoldedRow({len(self.values)} values, {self.model.shape[1]:,} items)"
 
     def moments(self, columns: Positions) -> tuple[Floats, Floats]:
-        """Return the mean before clipping and the variance of an observation."""
+        """Return the mean before clipping and the variance of an observation.
+
+        Parameters
+        ----------
+        columns : array of int
+            Positions of items; -1 is an unknown one.
+
+        Returns
+        -------
+        mean, variance : arrays of float
+        """
         mean, spread = self.folded.predict(self.model.sums, 0, columns)
         new = np.full(len(columns), -1, np.int64)
         if self.model.posterior is not None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from accams.fitted.forgetting import forgotten
 from accams.fitted.former import FormerNames
 from accams.fitted.recommending import RecommendingParts
 from accams.fitted.refining import refine, towards
+from accams.html import html_table
 from accams.model.interactions import Interactions
 from accams.model.stencils import StencilSum
 from accams.use.diagnostics import Diagnostics, diagnostics_of
@@ -348,5 +348,4 @@ class Model(FormerNames, RecommendingParts):
         rows |= {} if self.posterior is None else {"draws": str(len(self.posterior))}
         rows |= {} if self.evaluation is None else {"held-out RMSE": f"{self.evaluation.rmse:.4f}"}
         rows |= {"fitted by": self.info.estimator} if self.info.estimator else {}
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-        return f"<table><caption>accams model</caption><tbody>{body}</tbody></table>"
+        return html_table("accams model", rows)

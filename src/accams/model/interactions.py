@@ -25,7 +25,19 @@ DAMAGED = "the interactions do not fit the shape"
 class Interactions:
     """Observed columns of each row: those of row i are ``columns[starts[i]:starts[i + 1]]``.
 
-    `weights` tell how strongly each was chosen, for models that make lists of it.
+    Parameters
+    ----------
+    starts : array of int (n_rows + 1,)
+    columns : array of int
+    weights : array of float32, optional
+        How strongly each was chosen, for models that make lists of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> interactions = Interactions.at(np.array([1, 0, 1]), np.array([7, 4, 5]), n_rows=2)
+    >>> interactions.starts.tolist(), interactions.columns.tolist()
+    ([0, 1, 3], [4, 7, 5])
     """
 
     starts: Positions
@@ -34,7 +46,20 @@ class Interactions:
 
     @classmethod
     def at(cls, rows: Positions, columns: Positions, n_rows: int, weights: Weights | None = None) -> Self:
-        """Build from cells in any order; cells with row -1 or column -1 are left out."""
+        """Build from cells in any order; cells with row -1 or column -1 are left out.
+
+        Parameters
+        ----------
+        rows, columns : array of int
+            Row and column of each cell.
+        n_rows : int
+        weights : array of float32, optional
+            Weight of each cell.
+
+        Returns
+        -------
+        Interactions
+        """
         inside = (rows >= 0) & (columns >= 0)
         order = np.argsort(rows[inside], kind="stable")
         starts = np.searchsorted(rows[inside][order], np.arange(n_rows + 1))
@@ -46,6 +71,14 @@ class Interactions:
 
     def of(self, rows: Positions) -> tuple[Positions, Positions]:
         """Return (starts, columns) of some rows alone; row -1 has none.
+
+        Parameters
+        ----------
+        rows : array of int
+
+        Returns
+        -------
+        starts, columns : arrays of int
 
         Examples
         --------
@@ -60,17 +93,50 @@ class Interactions:
         return starts, self.columns[where].astype(np.int64)
 
     def take(self, rows: Positions) -> "Interactions":
-        """Return the interactions of some rows alone, with their weights."""
+        """Return the interactions of some rows alone, with their weights.
+
+        Parameters
+        ----------
+        rows : array of int
+            -1 is a row without any.
+
+        Returns
+        -------
+        Interactions
+        """
         starts, where = self._where(rows)
         return Interactions(starts, self.columns[where], None if self.weights is None else self.weights[where])
 
     def only(self, mask: NDArray[np.bool_]) -> "Interactions":
-        """Return the same rows with some of their cells."""
+        """Return the same rows with some of their cells.
+
+        Parameters
+        ----------
+        mask : array of bool
+            Whether to keep each cell.
+
+        Returns
+        -------
+        Interactions
+        """
         ends = np.concatenate([[0], np.cumsum(mask)])
         return Interactions(ends[self.starts], self.columns[mask], None if self.weights is None else self.weights[mask])
 
     def put(self, rows: Positions, size: int, new: "Interactions") -> "Interactions":
-        """Return a copy of `size` rows in which `rows` have the interactions `new` instead of their own."""
+        """Return a copy of `size` rows in which `rows` have the interactions `new` instead of their own.
+
+        Parameters
+        ----------
+        rows : array of int
+        size : int
+            At least as many rows as there are.
+        new : Interactions
+            As many rows as are in `rows`, in their order.
+
+        Returns
+        -------
+        Interactions
+        """
         old = len(self.starts) - 1
         source = np.full(size, -1, np.int64)
         source[:old] = np.arange(old)
@@ -87,7 +153,16 @@ class Interactions:
         return Interactions(starts, columns, weights).take(source)
 
     def without(self, row: int) -> "Interactions":
-        """Return a copy without one row."""
+        """Return a copy without one row.
+
+        Parameters
+        ----------
+        row : int
+
+        Returns
+        -------
+        Interactions
+        """
         return self.take(np.delete(np.arange(len(self.starts) - 1), row))
 
     def _where(self, rows: Positions) -> tuple[Positions, Positions]:

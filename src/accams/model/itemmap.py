@@ -48,6 +48,17 @@ class ItemMap:
         How values of a history become weights.
     dropout : float
         Dropout of that regression.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from accams import ItemACCAMS
+    >>> people, goods = ["ann", "ann", "bob", "bob", "cid"], ["tea", "milk", "tea", "milk", "rum"]
+    >>> likes = pd.DataFrame({"user": people, "item": goods})
+    >>> model = ItemACCAMS(penalty=1.0, verbose=False).fit(likes).model_
+    >>> milk, rum, tea = range(3)  # positions, by the order of the ids
+    >>> model.item_map.size, bool(model.item_map.to_dense()[tea, milk] > 0.1)
+    (3, True)
     """
 
     stencils: StencilSum | None
@@ -60,7 +71,20 @@ class ItemMap:
 
     @classmethod
     def empty(cls, masses: Floats, penalty: float, n_users: int, feedback: Feedback, dropout: float = 0.0) -> Self:
-        """Return a map without content, for items chosen so often: `masses` are sums of squared weights."""
+        """Return a map without content, for items chosen so often: `masses` are sums of squared weights.
+
+        Parameters
+        ----------
+        masses : array of float
+        penalty : float
+        n_users : int
+        feedback : Feedback
+        dropout : float, default 0.0
+
+        Returns
+        -------
+        ItemMap
+        """
         return cls(None, None, levels_of(masses), penalty, n_users, feedback, dropout)
 
     @property
@@ -84,7 +108,17 @@ class ItemMap:
         return np.flatnonzero(self.levels > NOBODY)
 
     def grown(self, size: int) -> "ItemMap":
-        """Return a map of `size` items, of which nobody has chosen the new ones: they say nothing."""
+        """Return a map of `size` items, of which nobody has chosen the new ones: they say nothing.
+
+        Parameters
+        ----------
+        size : int
+            At least as many items as there are.
+
+        Returns
+        -------
+        ItemMap
+        """
         new = size - self.size
         if not new:
             return self
@@ -100,7 +134,17 @@ class ItemMap:
         return "an item map" if self.stencils is None else f"an item map of {len(self.stencils)} stencils"
 
     def entries(self, i: Positions, j: Positions) -> Floats:
-        """Return entries of the map; those on the diagonal and in lines of items that nobody chose are zero."""
+        """Return entries of the map; those on the diagonal and in lines of items that nobody chose are zero.
+
+        Parameters
+        ----------
+        i, j : array of int
+            Positions of items: of those that were chosen, and of those that they speak for.
+
+        Returns
+        -------
+        array of float
+        """
         if self.dense is not None:
             found = self.dense[i, j].astype(np.float64)
         elif self.stencils is not None:

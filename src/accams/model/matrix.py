@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.errors import InputError, ModelFileError
+from accams.html import html_table
 from accams.model import container, idcoding
 from accams.model.arithmetic import DTYPES
 from accams.model.container import Described, LazyFile
@@ -124,12 +125,30 @@ class CompressedMatrix:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open a file; raise ModelFileError if it is no compressed matrix, or damaged."""
+        """Open a file; raise ModelFileError if it is no compressed matrix, or damaged.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        CompressedMatrix
+        """
         return cls(LazyFile(Path(path), KIND, FORMAT))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
-        """Read what `to_bytes` returned."""
+        """Read what `to_bytes` returned.
+
+        Parameters
+        ----------
+        content : bytes
+
+        Returns
+        -------
+        CompressedMatrix
+        """
         return cls(LazyFile(bytes(content), KIND, FORMAT))
 
     def to_bytes(self) -> bytes:
@@ -139,7 +158,12 @@ class CompressedMatrix:
         return out.getvalue()
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file; `accams.load` and `accams.decompress` read it."""
+        """Write it to a file; `accams.load` and `accams.decompress` read it.
+
+        Parameters
+        ----------
+        path : path
+        """
         with replacing(Path(path)) as temporary, temporary.open("wb") as stream:
             self._file.copy_to(stream)
 
@@ -191,6 +215,12 @@ class CompressedMatrix:
         shape = " x ".join(f"{size:,}" for size in self.shape)
         return f"CompressedMatrix({shape} {self.dtype}, {self.nbytes:,} bytes, rmse {self.summary.rmse:.4g})"
 
+    def _repr_html_(self) -> str:
+        shape = " x ".join(f"{size:,}" for size in self.shape)
+        rows = {"shape": f"{shape} {self.dtype}", "bytes": f"{self.nbytes:,}"}
+        rows |= {"largest error": f"{self.summary.max_error:.4g}", "RMSE": f"{self.summary.rmse:.4g}"}
+        return html_table("compressed matrix", rows | {"stencils": f"{sum(self.n_stencils):,}"})
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Values:
         if copy is False:
             raise ValueError("a compressed matrix cannot be an array without a copy")
@@ -218,7 +248,18 @@ class CompressedMatrix:
         return self._block((0, self.shape[0]), (0, self.columns)).reshape(self.shape)
 
     def blocks(self, rows: int | None = None) -> Iterator[Values]:
-        """Iterate over the matrix some rows at a time: so many, or as many as have a few million cells."""
+        """Iterate over the matrix some rows at a time: so many, or as many as have a few million cells.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Number of rows of a block.
+
+        Yields
+        ------
+        array
+            With all columns.
+        """
         step = rows or max(1, CHUNK // self.columns)
         for lo in range(0, self.shape[0], step):
             hi = min(lo + step, self.shape[0])

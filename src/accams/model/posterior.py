@@ -177,6 +177,18 @@ class Posterior:
         How far the effects of rows and columns may be from what the draws say (`accams.fit.blend`).
     linear : Linear or None
         What slopes on features add to the draws: their mean over all sweeps, since it need not be kept draw by draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import BayesianACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = BayesianACCAMS(2, 2, n_chains=2, n_sweeps=8, verbose=False).fit(matrix).model_
+    >>> len(model.posterior), len(model.posterior.thin(4))
+    (12, 4)
+    >>> mean, std = model.posterior.predict([0, 3], [0, 2], return_std=True)
+    >>> bool(mean[0] < mean[1]), bool((std > 0).all())
+    (True, True)
     """
 
     shape: tuple[int, int]
@@ -230,7 +242,16 @@ class Posterior:
         return with_spread(mean, spread, self.noise**2 * self.row_noise(i), return_std, quantiles)
 
     def thin(self, n_draws: int) -> Self:
-        """Return a posterior with at most `n_draws` of the draws, evenly spaced."""
+        """Return a posterior with at most `n_draws` of the draws, evenly spaced.
+
+        Parameters
+        ----------
+        n_draws : int
+
+        Returns
+        -------
+        Posterior
+        """
         if n_draws < 1:
             raise InputError(f"a posterior needs at least one draw, not {n_draws}")
         keep = np.unique(np.linspace(0, len(self.draws) - 1, min(n_draws, len(self.draws))).round().astype(int))
@@ -272,18 +293,48 @@ class Posterior:
         return {name: float(np.nanmedian(x)) for name, x in values.items() if np.isfinite(x).any()}
 
     def moments(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and variance at these positions, without noise; -1 is an unknown row (column)."""
+        """Return mean and variance at these positions, without noise; -1 is an unknown row (column).
+
+        Parameters
+        ----------
+        i, j : array of int
+            Positions of rows and of columns.
+
+        Returns
+        -------
+        mean, variance : arrays of float
+        """
         mean, variance = self.moments_of_draws(i, j)
         return mean, variance + self.effect_spread(i, j)
 
     def effect_spread(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the variance that effects of rows and columns give to these cells."""
+        """Return the variance that effects of rows and columns give to these cells.
+
+        Parameters
+        ----------
+        i, j : array of int
+            Positions of rows and of columns.
+
+        Returns
+        -------
+        array of float
+        """
         return np.zeros(len(i)) if self.effects is None else self.effects.spread(i, j)
 
     def moments_of_draws(
         self, i: NDArray[np.int64], j: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and variance of draws and slopes at these positions; -1 is an unknown row (column)."""
+        """Return mean and variance of draws and slopes at these positions; -1 is an unknown row (column).
+
+        Parameters
+        ----------
+        i, j : array of int
+            Positions of rows and of columns.
+
+        Returns
+        -------
+        mean, variance : arrays of float
+        """
         total, squares = np.zeros(len(i)), np.zeros(len(i))
         centre = self.draws[0].codes.offset
         for draw in self.draws:
@@ -302,7 +353,17 @@ class Posterior:
         return mean + centre, variance
 
     def row_noise(self, i: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the noise variance of each of these rows, relative to `noise` squared."""
+        """Return the noise variance of each of these rows, relative to `noise` squared.
+
+        Parameters
+        ----------
+        i : array of int
+            Positions of rows; -1 is an unknown one.
+
+        Returns
+        -------
+        array of float
+        """
         return np.ones(len(i)) if self._row_noise is None else self._row_noise[i]
 
     @cached_property

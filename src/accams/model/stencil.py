@@ -22,7 +22,22 @@ def label_type(k: int) -> type[np.unsignedinteger[Any]]:
 class Stencil:
     """S[i, j] = template[row_labels[i], col_labels[j]].
 
-    `step` is a number of which all entries of the template are integer multiples, if there is one.
+    Parameters
+    ----------
+    template : array of float32 (row cluster, column cluster)
+    row_labels, col_labels : arrays of int
+        Cluster of each row and of each column.
+    step : float, optional
+        A number of which all entries of the template are integer multiples, if there is one.
+
+    Examples
+    --------
+    >>> stencil = Stencil([[0.5, -0.5]], [0, 0], [0, 1, 1])
+    >>> stencil.shape, stencil.template.shape
+    ((2, 3), (1, 2))
+    >>> stencil.template[stencil.row_labels][:, stencil.col_labels]
+    array([[ 0.5, -0.5, -0.5],
+           [ 0.5, -0.5, -0.5]], dtype=float32)
     """
 
     template: NDArray[np.float32]

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from accams.errors import InputError
+from accams.html import html_table
 from accams.model.codes import Codes, position_pairs
 from accams.model.packing import save
-from accams.model.size import Size, model_bits, size_of
+from accams.model.size import Size, bytes_text, model_bits, size_of
 from accams.model.stencil import Labels, Stencil, SumFields, label_type, times, whole_steps
 
 if TYPE_CHECKING:
@@ -103,13 +104,37 @@ class StencilSum(SumFields):
         m, n = self.shape
         return f"StencilSum({m:,} x {n:,}, {len(self)} stencils, {self.bits / 8000:,.1f} KB)"
 
+    def _repr_html_(self) -> str:
+        m, n = self.shape
+        rows = {"shape": f"{m:,} x {n:,}", "stencils": f"{len(self):,}", "offset": f"{self.offset:.6g}"}
+        return html_table("stencil sum", rows | {"size": bytes_text(self.bits / 8)})
+
     def append(self, template: ArrayLike, row_labels: ArrayLike, col_labels: ArrayLike) -> Self:
-        """Return a sum with one more stencil at the end."""
+        """Return a sum with one more stencil at the end.
+
+        Parameters
+        ----------
+        template : array-like (row cluster, column cluster)
+        row_labels, col_labels : array-like of int
+
+        Returns
+        -------
+        StencilSum
+        """
         stencil = Stencil(np.asarray(template), np.asarray(row_labels), np.asarray(col_labels))
         return replace(self, stencils=(*self.stencils, stencil))
 
     def truncate(self, n_stencils: int) -> Self:
-        """Return the sum of the first `n_stencils` stencils."""
+        """Return the sum of the first `n_stencils` stencils.
+
+        Parameters
+        ----------
+        n_stencils : int
+
+        Returns
+        -------
+        StencilSum
+        """
         if not 0 <= n_stencils <= len(self):
             raise InputError(f"this model has {len(self)} stencils, so it cannot be cut to {n_stencils}")
         return replace(self, stencils=self.stencils[:n_stencils])
@@ -143,6 +168,14 @@ class StencilSum(SumFields):
 
         Position -1 is an unknown row (column): the average of the template's rows (columns), weighted by how many rows
         (columns) with training data have each label.
+
+        Parameters
+        ----------
+        rows, cols : array-like of int
+
+        Returns
+        -------
+        array of float
         """
         return self.codes.predict(*position_pairs(rows, cols, self.shape))
 
@@ -158,7 +191,17 @@ class StencilSum(SumFields):
         return out
 
     def residual(self, observations: "Observations") -> NDArray[np.float64]:
-        """Return observed value minus prediction of every stored entry, in row order."""
+        """Return observed value minus prediction of every stored entry, in row order.
+
+        Parameters
+        ----------
+        observations : Observations
+            Of the same shape.
+
+        Returns
+        -------
+        array of float
+        """
         if observations.shape != self.shape:
             raise InputError(f"the observations are {observations.shape} but the model is {self.shape}")
         rows, cols, values = observations.coo()

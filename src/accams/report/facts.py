@@ -71,6 +71,14 @@ class Facts:
         Stencils of the small model that explains one of many draws.
     name : function
         Title of an id.
+
+    Examples
+    --------
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> facts = gather(ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix))
+    >>> facts.shape, facts.sides, facts.n_stencils
+    ((4, 3), ('users', 'items'), 2)
     """
 
     kind: str
@@ -108,6 +116,18 @@ def gather(
         By default, the model's own.
     size : int, optional
         Bytes of its file; by default, of the file that it would write.
+
+    Returns
+    -------
+    Facts
+
+    Examples
+    --------
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> facts = gather(ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix), titles={0: "Heat"})
+    >>> facts.kind, facts.name(0)
+    ('ACCAMS', 'Heat')
     """
     model = getattr(model, "model_", model)
     if not len(model.stencils):

@@ -45,6 +45,17 @@ def write(
         Heading of the page.
     size : int, optional
         Bytes of the model's file.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix)
+    >>> with TemporaryDirectory() as folder:
+    ...     write(model, Path(folder, "report.html"), name="films")
+    ...     Path(folder, "report.html").read_text(encoding="utf-8")[:15]
+    '<!doctype html>'
     """
     library = plotly_js()  # before the long work, since it may be missing
     write_page(gather(model, titles, evaluation, size), path, name, library)

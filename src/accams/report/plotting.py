@@ -25,6 +25,11 @@ class Plots:
     Each method returns what the backend calls a plot: Axes of matplotlib (an array of them where there are several),
     or a Figure of Plotly. ``axes.figure.savefig("plot.svg")`` and ``figure.write_html("plot.html")`` save them.
 
+    Parameters
+    ----------
+    fitted : callable
+        Returns the model; it is called for each plot.
+
     Examples
     --------
     >>> import numpy as np

@@ -22,6 +22,14 @@ class ApproximationBound(float):
         The error of a stencil of zeros, or an upper bound of it where only singular values are known.
     vacuous : bool
         Whether the bound is no lower than that.
+
+    Examples
+    --------
+    >>> bound = approximation_bound([[1.0, 1.0], [2.0, 2.0]], 10)
+    >>> bound.trivial, bound.vacuous
+    (2.0, True)
+    >>> 2 * ApproximationBound(0.5, trivial=2.0)
+    1.0
     """
 
     trivial: float

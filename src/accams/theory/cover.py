@@ -24,6 +24,12 @@ class Cover:
         For each point, the index of its nearest centre in `centres`.
     radius : float
         The largest distance of a point from its nearest centre.
+
+    Examples
+    --------
+    >>> cover = greedy_cover([[0.0], [1.0], [9.0], [10.0]], 2)
+    >>> cover.centres.shape, cover.labels.tolist(), cover.radius
+    ((2,), [0, 0, 1, 1], 1.0)
     """
 
     centres: NDArray[np.int64]
@@ -79,6 +85,12 @@ class CoverStencil:
         Covers of the factors Q = U S^(1/2) and R = V S^(1/2).
     guarantee : float
         Bound on the error of every entry, from the radii of these covers.
+
+    Examples
+    --------
+    >>> stencil = cover_stencil([[1.0, 1.0, 5.0], [1.0, 1.0, 5.0]], 2)
+    >>> stencil.cols.labels.tolist(), bool(stencil.guarantee < 1e-6)
+    ([0, 0, 1], True)
     """
 
     model: StencilSum

@@ -30,6 +30,17 @@ class ListExplanation(SumOfTerms[Reason]):
         Share of users who chose the item, where that is the score.
     rounding : float
         Rounding error of these sums.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from accams import ItemACCAMS
+    >>> people, goods = ["ann", "ann", "bob", "bob", "cid"], ["tea", "milk", "tea", "milk", "rum"]
+    >>> likes = pd.DataFrame({"user": people, "item": goods})
+    >>> model = ItemACCAMS(penalty=1.0, verbose=False).fit(likes).model_
+    >>> told = model.explain("ann", "milk")
+    >>> told.terms[0].item, bool(told.total() == told.score)
+    ('tea', True)
     """
 
     user: Any

@@ -49,6 +49,17 @@ class Diagnostics:
         BayesianACCAMS: noise of the sampler; error of the running mean where there was a validation set.
     posterior : Posterior or None
         Holds the traces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> course = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_.diagnostics()
+    >>> course.entropy.shape, bool(course.rmse[-1] < 0.01)
+    ((1, 2, 2), True)
+    >>> course.records()[0].side
+    'rows'
     """
 
     entropy: Floats

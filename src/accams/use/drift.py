@@ -40,6 +40,16 @@ class Drift:
         or 50 % of unknown users; or if `rmse` is above 1.1 times `expected`, by two standard errors.
     reason : str
         Why, or why not, in one sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_
+    >>> drift = model.drift([[0, 0], [9, 2]], [1.0, 4.0])  # user 9 is new
+    >>> drift.n, drift.n_new, drift.new_users, drift.refit
+    (2, 1, 1.0, False)
     """
 
     n: int

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams import metrics
+from accams.html import html_table
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # of intervals
 LEAST = 0.01  # share of the entries in the smallest group
@@ -43,6 +44,16 @@ class Evaluation:
         Errors by the number of training observations of the row (column); those without any form a group.
     new : (float, float)
         Share of the observations whose row (column) is unknown to the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_
+    >>> evaluation = model.evaluate([[0, 0], [3, 2]], [1.0, 4.0])
+    >>> evaluation.n, bool(evaluation.rmse < 0.01)
+    (2, True)
     """
 
     n: int
@@ -54,9 +65,24 @@ class Evaluation:
     by_col: tuple[ActivityGroup, ...]
     new: tuple[float, float] = (0.0, 0.0)
 
+    def _repr_html_(self) -> str:
+        rows = {"observations": f"{self.n:,}", "RMSE": f"{self.rmse:.4f}", "MAE": f"{self.mae:.4f}"}
+        rows["RMSE of the mean"] = f"{self.rmse_of_mean:.4f}"
+        rows |= {f"in {level:.0%} intervals": f"{share:.1%}" for level, share in self.coverage}
+        return html_table("evaluation", rows)
+
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Self:
-        """Rebuild from the JSON of `dataclasses.asdict`; raise ValueError for an invalid record."""
+        """Rebuild from the JSON of `dataclasses.asdict`; raise ValueError for an invalid record.
+
+        Parameters
+        ----------
+        record : dict
+
+        Returns
+        -------
+        Evaluation
+        """
         by_row, by_col = (
             tuple(ActivityGroup(float(low), float(high), int(n), float(error)) for low, high, n, error in record[name])
             for name in ("by_row", "by_col")
@@ -76,7 +102,18 @@ class Evaluation:
         return cls(n, rmse, mae, of_mean, coverage, by_row, by_col, new)
 
     def covered(self, level: float) -> float | None:
-        """Return the share of observations inside intervals of this level."""
+        """Return the share of observations inside intervals of this level.
+
+        Parameters
+        ----------
+        level : float
+            One of those in `coverage`, such as 0.9.
+
+        Returns
+        -------
+        float or None
+            None for another level, or a model without a predictive spread.
+        """
         return dict(self.coverage).get(level)
 
 

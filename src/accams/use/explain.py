@@ -76,6 +76,18 @@ class Explanation(SumOfTerms[Term]):
         Reading on the scale of ordinal values, and clipping to the range.
     rounding : float
         Rounding error of these sums.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_
+    >>> told = model.explain(0, 2)
+    >>> len(told.terms), bool(told.total() == told.prediction)
+    (2, True)
+    >>> told.terms[0].users.members
+    (1,)
     """
 
     user: Any

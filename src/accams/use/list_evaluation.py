@@ -43,6 +43,17 @@ class ListEvaluation:
     n_users, n_choices : int
         Users with held-out choices, and how many those are.
     lists, popularity : ListQuality
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from accams import ItemACCAMS
+    >>> people, goods = ["ann", "ann", "bob", "bob", "cid"], ["tea", "milk", "tea", "milk", "rum"]
+    >>> likes = pd.DataFrame({"user": people, "item": goods})
+    >>> model = ItemACCAMS(penalty=1.0, verbose=False).fit(likes).model_
+    >>> evaluation = model.evaluate_lists(pd.DataFrame({"user": ["cid"], "item": ["tea"]}))
+    >>> evaluation.n_users, evaluation.n_choices, evaluation.lists.recall_10
+    (1, 1, 1.0)
     """
 
     n_users: int

@@ -32,6 +32,16 @@ class Recommendation(NamedTuple):
         there is no history to rank by; else empty.
     prediction : float or None
         The predicted value beside a score by choice, in models that have both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import ACCAMS
+    >>> matrix = np.add.outer([0.0, 0, 2, 2], [1.0, 1, 2])
+    >>> model = ACCAMS(n_stencils=2, n_clusters=2, verbose=False).fit(matrix).model_
+    >>> best = model.recommend([0], n=2, exclude_seen=False)[0]
+    >>> best.user, best.item, best.rank, round(best.score, 2)
+    (0, 2, 1, 2.0)
     """
 
     user: Any

@@ -28,6 +28,16 @@ class Dataset:
     titles : dict or None
         Title of each column id, if there are titles.
     citation, licence : str
+
+    Examples
+    --------
+    >>> observations = Observations.from_coo([0, 1], [0, 0], [5.0, 3.0])
+    >>> films = Dataset("own", observations, {0: "Heat"}, citation="", licence="CC0")
+    >>> films.observations.shape, films.titles[0]
+    ((2, 1), 'Heat')
+    >>> from accams.data.datasets import movielens
+    >>> movielens("100k").titles[1]  # doctest: +SKIP
+    'Toy Story (1995)'
     """
 
     name: str
@@ -45,6 +55,16 @@ class ImageDataset(Dataset):
     ----------
     image_shape : (int, int)
         Rows and columns of pixels; ``observations`` has one column per pixel, row by row.
+
+    Examples
+    --------
+    >>> observations = Observations.from_dense([[17.0, 250.0], [9.0, 31.0]])
+    >>> images = ImageDataset("own", observations, None, citation="", licence="CC0", image_shape=(1, 2))
+    >>> images.observations.shape[1] == images.image_shape[0] * images.image_shape[1]
+    True
+    >>> from accams.data.datasets import faces
+    >>> faces().image_shape  # doctest: +SKIP
+    (120, 128)
     """
 
     image_shape: tuple[int, int]

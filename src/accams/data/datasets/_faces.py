@@ -41,6 +41,18 @@ def faces(path: str | Path | None = None) -> ImageDataset:
     ImageDataset
         Rows are images, by name (``an2i_left_angry_open``), columns are pixels, values are grey levels: all 640
         images of full size (120 x 128), including the 16 with glitches (named ``.bad``).
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:  # with two images of 1 x 2 pixels
+    ...     for name in ("an2i_left_angry_open", "at33_up_happy_open"):
+    ...         _ = Path(folder, f"{name}.pgm").write_text("P2 2 1 255 17 250")
+    ...     images = faces(folder)
+    >>> images.observations.shape, images.image_shape
+    ((2, 2), (1, 2))
+    >>> faces().observations.shape  # doctest: +SKIP
+    (640, 15360)
     """
     source = SOURCE.find(path)
     images = {}

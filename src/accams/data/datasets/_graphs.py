@@ -48,6 +48,17 @@ def as_graph(name: str = "oregon2", path: str | Path | None = None) -> Dataset:
     -------
     Dataset
         Rows and columns are the nodes, by number; an edge is two cells of value 1.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:  # with a graph of two edges
+    ...     path = Path(folder, "oregon2_010526.txt")
+    ...     _ = path.write_text("1 2\\n2 3\\n")
+    ...     as_graph("oregon2", path).observations.nnz
+    4
+    >>> as_graph("oregon2").observations.shape  # doctest: +SKIP
+    (11461, 11461)
     """
     source = choose(SOURCES, name, "graph").find(path)
     observations = (edge_list if name == "oregon2" else gml)(source)

@@ -49,6 +49,17 @@ def jester(name: str = "5k", path: str | Path | None = None) -> Dataset:
     -------
     Dataset
         Rows are users, columns are jokes.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:  # with two ratings
+    ...     path = Path(folder, "jester5k.csv")
+    ...     _ = path.write_text("user,joke,rating\\nu1,j1,-7.5\\nu1,j2,3\\n")
+    ...     jester("5k", path).observations.values.tolist()
+    [-7.5, 3.0]
+    >>> jester("5k").observations.nnz  # doctest: +SKIP
+    363209
     """
     source = choose(JESTER, name, "Jester data set").find(path)
     if name == "5k":
@@ -166,6 +177,16 @@ def netflix(path: str | Path | None = None) -> Dataset:
     -------
     Dataset
         Rows are users, columns are films, times are seconds since 1970 (of the day of the rating).
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:  # with two ratings of film 8
+    ...     _ = Path(folder, "combined_data_1.txt").write_text("8:\\n1488844,3,2005-09-06\\n822109,5,2005-05-13\\n")
+    ...     netflix(folder).observations.values.tolist()
+    [5.0, 3.0]
+    >>> netflix().observations.shape  # doctest: +SKIP
+    (480189, 17770)
     """
     titles = dict[int, str]()
     chunks = list(files.read_chunks(NETFLIX.find(path), titles))
