@@ -88,9 +88,15 @@ class Observations:
         duplicates : {"auto", "error", "mean", "last", "sum"}
             How to merge entries of the same row and column. "auto" is "mean", and says how many there are.
         zeros : {"missing", "observed"}
-            Whether blanks are missing, or observed zeros of weight `zero_weight`.
+            Whether blanks are missing, or observed zeros.
+        zero_weight : float
+            Weight of an observed zero that is not stored.
         row_index, col_index : Index, optional
             Ids of rows and columns; positions by default.
+
+        Returns
+        -------
+        Observations
         """
         blanks, axes = build.blank_weight(zeros, zero_weight), (row_index, col_index)
         return cls(**build.from_entries(rows, cols, values, shape, weights, times, duplicates, blanks, *axes))
@@ -111,6 +117,10 @@ class Observations:
             Column names. Common names (user, userId, item, movieId, rating, score, timestamp, ...) are recognised.
         duplicates, zeros, zero_weight
             See `from_coo`.
+
+        Returns
+        -------
+        Observations
 
         Examples
         --------
@@ -135,6 +145,10 @@ class Observations:
         weights : array-like of the same shape, optional
         row_ids, col_ids : array-like, optional
             Distinct ids; positions by default.
+
+        Returns
+        -------
+        Observations
 
         Examples
         --------
@@ -162,6 +176,10 @@ class Observations:
         row_ids, col_ids : array-like, optional
             Distinct ids; positions by default.
 
+        Returns
+        -------
+        Observations
+
         Examples
         --------
         >>> from scipy.sparse import csr_array
@@ -188,6 +206,10 @@ class Observations:
             Column names as in `from_frame`. Without a header line the columns are row, col, value and time.
         duplicates, zeros, zero_weight
             See `from_coo`.
+
+        Returns
+        -------
+        Observations
 
         Examples
         --------
@@ -218,6 +240,10 @@ class Observations:
         trust : bool
             Skip the checksums and the scan of all entries, which are done once for the same files: only for a store
             that nobody else can have written or changed.
+
+        Returns
+        -------
+        Observations
 
         Examples
         --------

@@ -79,7 +79,17 @@ class StencilEstimator(Settings):
         return Plots(self._fitted)
 
     def quality(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Evaluation:
-        """Former name of `evaluate`."""
+        """Former name of `evaluate`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `evaluate`.
+
+        Returns
+        -------
+        Evaluation
+        """
         warn_deprecated("quality", "evaluate")
         return self.evaluate(X, y, sample_weight)
 

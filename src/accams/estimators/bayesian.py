@@ -80,6 +80,10 @@ class BayesianACCAMS(StencilEstimator, BayesianSettings):
         changes
             Parameters of the constructor; those of records as ``priors__alpha``.
 
+        Returns
+        -------
+        BayesianACCAMS
+
         Examples
         --------
         >>> BayesianACCAMS.paper(n_stencils=20).priors.alpha

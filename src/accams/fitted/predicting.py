@@ -98,7 +98,12 @@ class PredictingParts(Parts):
     def evaluate(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Evaluation:
         """Evaluate predictions on data that was not fitted: errors, coverage of intervals, errors by activity.
 
-        Parameters are those of `score`. With observed zeros, only stored cells count.
+        With observed zeros, only stored cells count.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `score`.
 
         Returns
         -------

@@ -162,7 +162,9 @@ class RecommendingParts(PredictingParts):
 
         Parameters
         ----------
-        history : dict {item: value}, pairs (item, value), or items with their values `y`
+        history : dict {item: value}, pairs (item, value), or items
+        y : array-like, optional
+            Values of the items.
         new : {"user", "item"}, default "user"
             "item" folds in a new item from values of users.
         features : dict {name: value}, optional

@@ -155,6 +155,10 @@ class StencilSum(SumFields):
             is the largest error of an entry: as in the paper's lemma on compression, a prediction is then off by at
             most that times the number of stencils.
 
+        Returns
+        -------
+        StencilSum
+
         Examples
         --------
         >>> model = StencilSum((2, 2)).append([[0.52, -0.18]], [0, 0], [0, 1]).rounded(0.05)
@@ -212,6 +216,7 @@ class StencilSum(SumFields):
 
         Parameters
         ----------
+        path : path
         coding : {"auto", "entropy", "packed"}
             Coding of labels: entropy-coded, or packed, so that the file is opened without decoding anything; "auto"
             takes the smaller one.

@@ -42,7 +42,16 @@ class Settings:
     """Base class: settings by name, checked, read and changed."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all parameters by name; with `deep`, those of nested records too, as ``record__name``."""
+        """Return all parameters by name; with `deep`, those of nested records too, as ``record__name``.
+
+        Parameters
+        ----------
+        deep : bool, default True
+
+        Returns
+        -------
+        dict
+        """
         params: dict[str, Any] = {}
         for each in dataclasses.fields(self):  # type: ignore[arg-type]
             params[each.name] = getattr(self, each.name)
@@ -54,7 +63,17 @@ class Settings:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters by name; ``record__name`` changes one of a nested record."""
+        """Change parameters by name; ``record__name`` changes one of a nested record.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self
+        """
         known, moved = self.get_params(), getattr(type(self), "_moved", {})
         for name, value in params.items():
             if name in moved and not _is_record(self, name, value):

@@ -14,7 +14,16 @@ class SumOfTerms(Generic[T]):
     word: str  # after the number that is explained
 
     def largest(self, n: int = SHOWN) -> list[T]:
-        """Return the `n` largest terms, in order of magnitude."""
+        """Return the `n` largest terms, in order of magnitude.
+
+        Parameters
+        ----------
+        n : int, default 8
+
+        Returns
+        -------
+        list of terms
+        """
         value: Any = lambda term: -abs(term.value)  # noqa: E731
         return sorted(self.terms, key=value)[:n]
 
