@@ -107,7 +107,7 @@ def lists(text: str) -> Figure:
     _, *lines = table_with(text, "| NDCG@10 | bytes | leave ten out")
     places = {  # of labels beside their points
         "EASE with dropout": (8, 3), "EASE": (8, -10), "ALS": (8, -3), "RP3beta": (8, -3), "item-kNN": (8, -3),
-        "ItemACCAMS(400_000)": (-4, 8), "ItemACCAMS(100_000)": (8, -11), "of low rank": (8, -10),
+        "ItemACCAMS(400_000)": (-4, 8), "ItemACCAMS(100_000)": (9, -16), "of low rank": (8, -4),
     }  # fmt: skip
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     ax = figure.subplots()
@@ -119,7 +119,7 @@ def lists(text: str) -> Figure:
         ax.plot(x, y, "o" if own else "s", color=OURS if own else THEIRS, markersize=7)
         key = next(key for key in sorted(places, key=len, reverse=True) if key in name)
         key = "of low rank" if "low rank" in name else key
-        shown = re.sub(r" \(implicit.*\)", " (implicit)", name)
+        shown = re.sub(r" \(implicit.*\)", " (implicit)", name).replace(" with dropout, of", ",")
         ax.annotate(shown, (x, y), places[key], textcoords="offset points", fontsize=8, color=INK)
     popular = number(next(line for line in lines if line[0] == "popularity")[2])
     ax.axhline(popular, color=THEIRS, linestyle=":")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from accams.use.terms import SHOWN, SumOfTerms
+from accams.use.terms import SHOWN, SumOfTerms, plain
 
 
 class Reason(NamedTuple):
@@ -81,7 +81,7 @@ class ListExplanation(SumOfTerms[Reason]):
         return total + self.rounding
 
     def _what(self) -> str:
-        return f"{self.score:.3f} for ({self.user!r}, {self.item!r})"
+        return f"{self.score:.3f} for ({plain(self.user)!r}, {plain(self.item)!r})"
 
     def _lines(self) -> list[tuple[float, str]]:
         if not self.terms:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from accams.data.ids import Index
 from accams.model.codes import Codes
 from accams.use.scoring import Floats, Positions
-from accams.use.terms import SHOWN, SumOfTerms
+from accams.use.terms import SHOWN, SumOfTerms, plain
 
 MEMBERS = 5  # of a block that are named
 Traits = Callable[[int, int, int], tuple[str, ...]]  # that speak for a label: given the side, the stencil and the label
@@ -143,7 +143,7 @@ class Explanation(SumOfTerms[Term]):
         return total + self.effects + self.remainder + self.clipping + self.rounding
 
     def _what(self) -> str:
-        return f"{self.prediction:.3f} for ({self.user!r}, {self.item!r})"
+        return f"{self.prediction:.3f} for ({plain(self.user)!r}, {plain(self.item)!r})"
 
     def _lines(self) -> list[tuple[float, str]]:
         terms, left = self.largest(), [term.value for term in self.largest(len(self.terms))[SHOWN:]]

@@ -3,8 +3,21 @@
 from html import escape
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 SHOWN = 8  # terms that are printed
 T = TypeVar("T")
+
+
+def plain(x: Any) -> Any:
+    """Return an id as Python prints it: 1 rather than np.int64(1).
+
+    Examples
+    --------
+    >>> plain(np.int64(1)), plain("ann")
+    (1, 'ann')
+    """
+    return x.item() if isinstance(x, np.generic) else x
 
 
 class SumOfTerms(Generic[T]):
