@@ -49,7 +49,7 @@ def written(path, shape):
 @pytest.mark.parametrize(
     ("shape", "panel", "spare"),
     [
-        pytest.param((2_000, 800), 1 << 17, 24 << 20, id="small panels"),
+        pytest.param((640, 800), 1 << 17, 22 << 20, id="small panels"),
         pytest.param((60_000, 1_500), 1 << 24, 1_200 << 20, id="real panels", marks=pytest.mark.full),
     ],
 )

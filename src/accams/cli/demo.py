@@ -30,7 +30,7 @@ MAX_RANK = 60
 PAGE = "accams-demo.html"
 
 
-def run_demo(seed: int = 0, page: Path | None = None, n_sweeps: int = 40) -> None:
+def run_demo(seed: int = 0, page: Path | None = None, n_sweeps: int = 32) -> None:
     """Fit MovieLens (small), print errors, sizes, lists, similar titles and recommendations, and write a page."""
     out = Console()
     observations, titles = _movielens()
@@ -41,12 +41,13 @@ def run_demo(seed: int = 0, page: Path | None = None, n_sweeps: int = 40) -> Non
     # Few chains and sweeps, so that this ends soon: the defaults predict better, and take some minutes.
     settings: dict[str, Any] = {"n_stencils": 8, "n_clusters": 6, "n_chains": 2, "n_sweeps": n_sweeps}
     model = BayesianACCAMS(**settings, random_state=seed, verbose=True).fit(training).model_
-    trial = Trial(model, training, test, perf_counter() - began)
+    seconds = perf_counter() - began
+    lists = ItemACCAMS(LIST_BYTES, max_items=LIST_ITEMS, random_state=seed, verbose=True).fit(training)
+    both = replace(model.with_lists(lists), evaluation=model.evaluate(test))
+    trial = Trial(both, training, test, seconds)
     out.print(trial.errors())
     out.print(trial.sizes())
-    lists = ItemACCAMS(LIST_BYTES, max_items=LIST_ITEMS, random_state=seed, verbose=True).fit(training)
     out.print(_lists(lists, test))
-    both = replace(model.with_lists(lists), evaluation=model.evaluate(test))
     popular = observations.col_index.ids[observations.counts(1) >= POPULAR].tolist()
     out.print(_similar(both, titles, popular))
     out.print(_new_user(both, titles, popular))

@@ -148,7 +148,8 @@ def _graph(index: Index, i: NDArray[np.int64], j: NDArray[np.int64], directed: b
     if not directed:
         i, j = np.concatenate([i, j]), np.concatenate([j, i])
     matrix = sparse.csr_array((np.ones(len(i)), (i, j)), shape=(len(index), len(index)))
-    matrix.data[:] = 1.0  # repeated edges were summed
+    matrix.sum_duplicates()  # older versions of SciPy keep them
+    matrix.data[:] = 1.0
     return Observations.from_sparse(matrix, zeros="observed", row_ids=index.ids, col_ids=index.ids)
 
 
