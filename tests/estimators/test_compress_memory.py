@@ -13,7 +13,8 @@ import numpy as np
 import accams
 from accams.fitted import compression
 
-path, out, panel, spare = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+path, out, *numbers = sys.argv[1:]
+panel, spare, n_threads, rows_at_a_time = (int(x) or None for x in numbers)
 small = np.add.outer(np.arange(60.0) % 5, np.arange(40.0) % 7)
 accams.decompress(accams.compress(small, max_error=0.1, verbose=False))  # libraries take memory of their own
 taken = 1024 * int(next(x for x in open("/proc/self/status") if x.startswith("VmData")).split()[1])
@@ -21,14 +22,14 @@ resource.setrlimit(resource.RLIMIT_DATA, (taken + spare,) * 2)
 matrix = np.load(path, mmap_mode="r")
 compression.PANEL = matrix.size
 try:
-    accams.compress(matrix, max_error=0.5, verbose=False, n_threads=1)
+    accams.compress(matrix, max_error=0.5, verbose=False, n_threads=n_threads)
     sys.exit("the limit has no effect")
 except MemoryError:
     pass
 compression.PANEL = panel
-kept = accams.compress(matrix, max_error=0.5, path=out, verbose=False, n_threads=1)
+kept = accams.compress(matrix, max_error=0.5, path=out, verbose=False, n_threads=n_threads)
 worst, lo = 0.0, 0
-for rows in kept.blocks(100):
+for rows in kept.blocks(rows_at_a_time):
     worst, lo = max(worst, float(np.abs(rows - matrix[lo : lo + len(rows)]).max())), lo + len(rows)
 assert lo == len(matrix) and worst <= 0.5, (lo, worst)
 """
@@ -47,14 +48,15 @@ def written(path, shape):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
 @pytest.mark.parametrize(
-    ("shape", "panel", "spare"),
+    ("shape", "panel", "spare", "n_threads", "rows"),
     [
-        pytest.param((640, 800), 1 << 17, 22 << 20, id="small panels"),
-        pytest.param((60_000, 1_500), 1 << 24, 1_200 << 20, id="real panels", marks=pytest.mark.full),
+        pytest.param((640, 800), 1 << 17, 22 << 20, 1, 100, id="small panels"),
+        pytest.param((60_000, 1_500), 1 << 24, 1_200 << 20, 0, 0, id="real panels", marks=pytest.mark.full),
     ],
 )
-def test_a_matrix_larger_than_memory(tmp_path, shape, panel, spare):
+def test_a_matrix_larger_than_memory(tmp_path, shape, panel, spare, n_threads, rows):
     written(tmp_path / "x.npy", shape)
-    command = [sys.executable, "-c", SCRIPT, tmp_path / "x.npy", tmp_path / "x.accams", panel, spare]
+    paths = tmp_path / "x.npy", tmp_path / "x.accams"
+    command = [sys.executable, "-c", SCRIPT, *paths, panel, spare, n_threads, rows]
     done = subprocess.run([str(each) for each in command], capture_output=True, text=True, timeout=3000)
     assert not done.returncode, done.stderr

@@ -89,6 +89,7 @@ class SlopesOfHalfTheirVariance(Chain):
         self.slope_tau2[axis] *= 0.5
 
 
+@pytest.mark.full
 def test_wrong_variances_of_slopes_are_detected():
     world = World(hyper_of(BLOCKED, ONE, slopes=(5.0, 2.0)), n_features=(0, 2), chain_class=SlopesOfHalfTheirVariance)
     assert world.p_value(STEPS) < FALSE_ALARM
