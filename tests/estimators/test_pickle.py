@@ -52,6 +52,14 @@ def test_a_pickle_is_about_as_small_as_the_file(fitted: Any, tmp_path: Path) -> 
     assert answers(joblib.load(tmp_path / "estimator").model_) == answers(fitted.model_)
 
 
+def test_a_small_model_keeps_what_its_file_leaves_out(fitted: Any) -> None:
+    if fitted.model_.predicts:
+        small = fitted.model_.compress(5000, verbose=False)
+        again = pickle.loads(pickle.dumps(small))
+        assert (again.activity is None) == (small.activity is None)
+        assert answers(again) == answers(small)
+
+
 def test_ids_that_no_file_can_hold() -> None:
     pairs = np.empty((4, 2), object)
     pairs[:] = [[(1, 2), "a"], [(1, 2), "b"], [(3, 4), "a"], [(3, 4), "b"]]

@@ -26,13 +26,16 @@ DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, M
 
 def to_bytes(
     model: Parts, *, ids: bool = True, interactions: bool = True, coding: str = "auto",
-    templates: str | float = "float32",
+    templates: str | float = "float32", complete: bool = False,
 ) -> bytes:  # fmt: skip
-    """Return the file of a model, with or without its ids and interactions."""
+    """Return the file of a model, with or without its ids and interactions.
+
+    Small models leave out the activity of rows and columns, unless the file is to be `complete`.
+    """
     if not model.predicts and not interactions:
         model = without_users(model)
     fitted = bool(model.info.training)  # and not compressed: a small file has no room for activity
-    kept = {"ids": ids, "interactions": interactions, "activity": ids and fitted, "history": ids}
+    kept = {"ids": ids, "interactions": interactions, "activity": complete or (ids and fitted), "history": ids}
     packed = packing.pack(model, coding, templates, {name for name, keep in kept.items() if not keep})
     parts = {name: _marked(name, fields) for name, (fields, _) in packed.items()}
     tensors = {f"{part}/{name}": x for part, (_, own) in packed.items() for name, x in own.items()}

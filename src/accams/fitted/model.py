@@ -318,9 +318,9 @@ class Model(FormerNames, RecommendingParts):
         write_atomically(Path(path), content)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle the bytes of the file that `save` would write: they are few, and it holds all that the model knows."""
+        """Pickle the bytes of a file, which are few and hold all that the model knows."""
         try:
-            return type(self)._of_bytes, (files.to_bytes(self),)
+            return type(self)._of_bytes, (files.to_bytes(self, complete=True),)
         except InputError:  # ids that no file can hold
             return super().__reduce_ex__(protocol)
 

@@ -97,7 +97,11 @@ def read(path: str | Path, kind: str, newest: int) -> tuple[dict[str, Any], Tens
     path = Path(path)
     if not path.is_file():
         raise ModelFileError(f"there is no {NAMES[kind][0]} {path}")
-    return from_bytes(path.read_bytes(), kind, newest, path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise damaged(path, kind, error) from None
+    return from_bytes(content, kind, newest, path)
 
 
 def from_bytes(content: bytes, kind: str, newest: int, path: Path) -> tuple[dict[str, Any], Tensors]:
