@@ -7,11 +7,11 @@ others (`lists/rivals.py`), whose files are larger.
 
 Seconds are those of a fit from arrays in memory, on two cores (Surprise and myFM use one): the median of three where
 they are few. *times* is their ratio to the first line's, which is what to compare where other work runs beside.
-Settings of the others are those that `--tune` chose, of a few, on ratings (likes) that are in no test part; ours run
-with their defaults. What is not installed is left out.
+Settings of the others are in `SETTINGS`, most of them chosen by `--tune`, of a few, on ratings (likes) that are in no
+test part; docs/comparison.md says which are not. Ours run with their defaults. What is not installed is left out.
 
 Run: python experiments/compare_libraries.py [--sets 100k 1m] [--methods NAME ...] [--seed 0] [--quick] [--tune]
-(needs pip install implicit scikit-surprise lenskit myfm pandas)
+(needs pip install implicit scikit-surprise lenskit myfm pandas; myFM 0.4 also 'setuptools<81')
 """
 
 from __future__ import annotations
