@@ -14,6 +14,7 @@ import pytest
 from command_line import accams_command, invoked, refusal, runner
 
 import accams
+from accams import InputError
 from accams.cli.demo import run_demo
 from accams.cli.main import app
 
@@ -208,3 +209,8 @@ def test_demo_shows_errors_sizes_and_titles(capsys: pytest.CaptureFixture[str], 
     ):
         assert part in shown
     assert "Toy Story" in (tmp_path / "demo.html").read_text(encoding="utf-8")
+
+
+def test_the_demo_refuses_a_page_that_cannot_be_written_before_it_fits(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        run_demo(page=tmp_path / "gone" / "demo.html")

@@ -88,6 +88,24 @@ def test_error_by_size_shows_what_score_tells(model: Any, data: Any) -> None:
     assert itself.y[0] == pytest.approx(-model.score(data[1]), rel=1e-4)
 
 
+def test_error_by_size_chooses_sizes(model: Any, data: Any) -> None:
+    line, itself = model.plot.error_by_size(data[1], backend="plotly", verbose=False).data
+    assert len(line.x) >= 1
+    assert max(line.x) < itself.x[0]
+    with pytest.raises(InputError, match="pass sizes"):
+        ACCAMS(n_stencils=1, n_clusters=2, verbose=False).fit(np.eye(9)).plot.error_by_size(np.eye(9))
+    with pytest.raises(InputError):
+        model.plot.error_by_size(data[1], sizes=[10], verbose=False)
+
+
+def test_names_of_columns_are_text() -> None:
+    import pandas as pd
+
+    table = pd.DataFrame({"user": [0, 0, 1, 1], "<b>film</b>": [0, 1, 0, 1], "rating": [1.0, 2.0, 3.0, 5.0]})
+    fitted = ACCAMS(n_stencils=1, n_clusters=2, verbose=False).fit(table[["user", "<b>film</b>"]], table["rating"])
+    assert "<b>" not in fitted.plot.map(backend="plotly").to_json().lower()
+
+
 def test_the_map_names_the_most_active_items_and_no_others(model: Any) -> None:
     titles = {p: f"film {p}" for p in range(40)}
     figure = model.plot.map(titles=titles, names=3, backend="plotly")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from accams import baselines, metrics
+from accams.cli.options import check_outputs
 from accams.data.observations import Observations
 from accams.data.splits import random_split
 from accams.errors import InputError
@@ -33,6 +34,8 @@ PAGE = "accams-demo.html"
 def run_demo(seed: int = 0, page: Path | None = None, n_sweeps: int = 32) -> None:
     """Fit MovieLens (small), print errors, sizes, lists, similar titles and recommendations, and write a page."""
     out = Console()
+    page = Path(PAGE) if page is None else page
+    check_outputs({"page (--page)": page})
     observations, titles = _movielens()
     out.print(f"MovieLens (small): {observations}", highlight=False)
     out.print("[dim]Collected by GroupLens, University of Minnesota; for research use, not for redistribution.[/]")
@@ -54,7 +57,6 @@ def run_demo(seed: int = 0, page: Path | None = None, n_sweeps: int = 32) -> Non
     if find_spec("plotly") is None:
         out.print("With plotly installed, the demo writes a page, too: pip install 'accams[plot]'", markup=False)
     else:
-        page = Path(PAGE) if page is None else page
         both.report(page, titles=titles, name="MovieLens (small)")
         out.print(f"A page to look around in: [bold]{page.resolve().as_uri()}[/]", highlight=False, soft_wrap=True)
     out.print("Next, ratings of your own: [bold]accams fit ratings.csv -o model.accams[/]", highlight=False)

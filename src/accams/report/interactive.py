@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import Any
 
 from accams.errors import InputError
-from accams.report.plots import Panel
+from accams.report.plots import Panel, short
 
 COLOURS = {  # of the light page
     "$ink": "#1c2330", "$panel": "#ffffff", "$line": "#dde1e7", "$accent": "#2563c9", "$warm": "#c2571a",
@@ -23,7 +23,7 @@ def interactive(panels: Sequence[Panel], across: int) -> Any:
         raise InputError("figures need Plotly: pip install 'accams[plot]'") from None
     if len(panels) == 1:
         plot = coloured(panels[0].plot)
-        title = {"text": panels[0].title, "x": 0.0, "xref": "paper", "font": {"size": 14}}
+        title = {"text": short(panels[0].title), "x": 0.0, "xref": "paper", "font": {"size": 14}}
         margin = plot["layout"]["margin"] | {"t": 70 if plot["layout"]["showlegend"] else 40}
         return Figure(plot["data"], {**plot["layout"], "title": title, "margin": margin})
     return _grid(panels, min(across, len(panels)))
@@ -36,7 +36,8 @@ def _grid(panels: Sequence[Panel], across: int) -> Any:
     heights = [max(panel.plot["layout"]["height"] for panel in line) for line in lines]
     total, names = sum(heights) + GAP * len(lines), any("ticktext" in x.plot["layout"]["yaxis"] for x in panels)
     figure = make_subplots(
-        len(lines), across, subplot_titles=[panel.title for panel in panels], row_heights=[h / total for h in heights],
+        len(lines), across, subplot_titles=[short(panel.title) for panel in panels],
+        row_heights=[height / total for height in heights],
         vertical_spacing=GAP / total, horizontal_spacing=NAMES if names else NUMBERS,
     )  # fmt: skip
     for number, panel in enumerate(panels):

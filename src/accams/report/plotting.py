@@ -15,7 +15,7 @@ from accams.use.places import places
 
 BACKENDS = ("matplotlib", "plotly")
 SHOWN = 4  # stencils
-STEPS = (1, 2, 4)  # bytes per row and column, at which errors are shown
+SMALLEST, STEPS = 2000, (1, 2, 4)  # bytes of a file, and for each row and column, at which errors are shown
 BRANCHES = 4  # colours of the map
 
 
@@ -123,7 +123,7 @@ class Plots:
         X, y
             Observations by which errors are measured, as for `score`: best those that were held out.
         sizes : sequence of int, optional
-            Bytes of the small models; by default 1, 2 and 4 for each row and column.
+            Bytes of the small models; by default 2,000, and 1, 2 and 4 for each row and column.
         backend : {"matplotlib", "plotly"}, default "matplotlib"
         ax : Axes, optional
             Where to draw, with matplotlib.
@@ -147,16 +147,16 @@ class Plots:
         model = self._model("error_by_size")
         whole = model.file_size
         points = [(float(whole), -float(model.score(X, y)))]
-        for size in (
-            [sum(model.shape) * step for step in STEPS if sum(model.shape) * step < whole] if sizes is None else sizes
-        ):
+        asked = [SMALLEST + sum(model.shape) * step for step in STEPS] if sizes is None else [int(x) for x in sizes]
+        for size in asked:
             try:
-                small = model.compress(int(size), **how)
-            except InputError:  # no room for the ids
-                if sizes is not None:
+                if sizes is not None or size < whole:
+                    points.append((float(size), -float(model.compress(size, **how).score(X, y))))
+            except InputError:
+                if sizes is not None:  # else there is no room for the ids
                     raise
-            else:
-                points.append((float(size), -float(small.score(X, y))))
+        if len(points) == 1:
+            raise InputError(f"no small model between {asked[0]:,} bytes and this one's {whole:,}: pass sizes=[...]")
         return _drawn_one(Panel("bysize", "Error by bytes", plots.by_size_plot(points), ""), backend, ax)
 
     def trace(self, *, backend: str = "matplotlib") -> Any:
