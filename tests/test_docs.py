@@ -129,3 +129,19 @@ def test_the_conda_recipe_asks_for_what_the_package_does() -> None:
     assert {name.removeprefix("python-"): limits for name, limits in asked.items()} == wanted
     assert f'version = "{project["version"]}"' in recipe
     assert f"- accams = {project['scripts']['accams']}" in recipe
+
+
+def test_files_that_are_named_are_there() -> None:
+    """A clone has every file that a command, a workflow or a page names: one that git ignores would be missing."""
+    root = DOCS.parent
+    texts = [root / "Makefile", *root.glob("*.md"), *root.glob(".github/**/*.yml"), *DOCS.rglob("*.md")]
+    texts += [*root.glob("src/**/*.py"), *root.glob("experiments/**/*.py"), *root.glob("deploy/*")]
+    named = re.compile(r"(?<![\w./-])(?:docs|src|tests|deploy|experiments)/[\w./-]+\.(?:py|md|sh|js|ya?ml|svg|png)\b")
+    missing = [
+        f"{path.relative_to(root)} names {name}"
+        for path in texts
+        if path.is_file() and not any(part in ("api", "auto_examples") for part in path.parts)
+        for name in named.findall(path.read_text())
+        if not (root / name).exists()
+    ]
+    assert not missing

@@ -21,6 +21,7 @@ Then = Callable[[Chain], Any]
 GPU_CHAINS = 2  # chains at once on a GPU
 MANY = 4  # chains, from which on those of observed zeros wait for the interpreter and gain nothing by further threads,
 PER_THREAD = 1 << 20  # unless each has so many stored cells and labels to go through
+SMALL = 1 << 14  # cells and labels; chains with less wait for the interpreter, and are faster one after another
 
 
 def nothing(_: Chain) -> None:
@@ -40,6 +41,8 @@ class Chains:
     ) -> None:  # fmt: skip
         self.blocks = blocks or Blocks()  # of features on which there are slopes
         cores = n_threads or available_cores()
+        if observations.nnz + sum(observations.shape) < SMALL:
+            cores = 1
         most = cores // n_chains
         if n_chains >= MANY and observations.blank_weight is not None:
             most = min(most, (observations.nnz + sum(observations.shape) * len(hyper.shapes)) // PER_THREAD)

@@ -75,8 +75,9 @@ def nearest(lo, hi, n, l, row_weights, T, curvature, prices, uniform, labels, N,
                 cost[:] = prices[a]
                 add_costs(T[a], mass, twice, cost)
             if a == 0:
-                lowest[:] = cost
-                best[:] = 0
+                for i in range(BLOCK):
+                    lowest[i] = cost[i]
+                    best[i] = 0
             else:
                 for i in range(BLOCK):
                     if cost[i] < lowest[i]:
@@ -141,7 +142,8 @@ def distances(lo, hi, n, l, centres, spread, out):
         transpose(start, width, l, 2.0, twice)
         transpose(start, width, n, 1.0, mass)
         for t in range(len(centres)):
-            cost[:width] = spread[start : start + width]
+            for i in range(width):
+                cost[i] = spread[start + i]
             add_costs(centres[t], mass, twice, cost)
             for i in range(width):
                 # The terms cancel: what is left of a row at the centre is rounding; k-means++ must not draw that row.

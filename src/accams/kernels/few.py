@@ -48,7 +48,8 @@ def draw(
             n[b] += w
             l[b] += w * x
         scale = precision if row_weights is None else precision * row_weights[i]
-        logit[:] = log_prior
+        for a in range(k_own):
+            logit[a] = log_prior[a]
         for q in range(met):
             b = present[q]
             mass = -0.5 * scale * n[b]

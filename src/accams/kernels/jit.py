@@ -13,11 +13,16 @@ def kernel(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
     Kernels take a range of rows, and the caller runs ranges on threads. The cache lies beside the source file, or
     in the user's cache folder when the installation is read-only; with neither, every process compiles anew.
+
+    Compiling is what a first fit waits for. A slice that is assigned an array, ``x[:] = y``, takes two seconds of it,
+    for the text of its error: write a loop.
     """
+    # Nothing calls kernels from C: without that entry compiling takes a tenth less.
+    options = {"nogil": True, "no_cfunc_wrapper": True, **options}
     try:
-        compiled: Callable[..., Any] = numba.njit(function, nogil=True, cache=_has_place(), **options)
+        compiled: Callable[..., Any] = numba.njit(function, cache=_has_place(), **options)
     except RuntimeError:  # numba found no writable cache folder
-        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
+        return numba.njit(function, **options)  # type: ignore[no-any-return]
     _guard_cache(compiled)
     return compiled
 

@@ -109,7 +109,8 @@ def best_lists(
                 if begin <= place_of[own[p]] < end:
                     total[place_of[own[p]] - begin] -= own_weights[p] * diagonal[own[p]]
         else:
-            total[:] = popular[begin:end]
+            for j in range(total.size):
+                total[j] = popular[begin + j]
         for p in range(left_starts[u], left_starts[u + 1]):
             if begin <= place_of[left_items[p]] < end:
                 left_out[place_of[left_items[p]] - begin] = u

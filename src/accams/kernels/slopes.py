@@ -97,7 +97,9 @@ def products(lo, hi, starts, index, weights, X, grams):
         gram[:] = 0.0
         for p in range(starts[i], starts[i + 1]):
             _add(np.float64(weight_at(p, index[p], weights, None)), 0, X[index[p]], line, gram, sums)
-        grams[i] = gram
+        for f in range(d):
+            for g in range(d):
+                grams[i, f, g] = gram[f, g]
 
 
 @contracted
@@ -124,7 +126,9 @@ def draw(
                 j = index[p]
                 _add(np.float64(weight_at(p, j, weights, partners)), resid[p], X[j], line, gram, sums)
         else:
-            gram[:] = grams[i]
+            for f in range(d):
+                for g in range(d):
+                    gram[f, g] = grams[i, f, g]
             for p in range(starts[i], starts[i + 1]):
                 j = index[p]
                 wr, features = np.float64(weight_at(p, j, weights, None)) * np.float64(resid[p]), X[j]
