@@ -2,6 +2,8 @@
 # `make test-full` adds the exhaustive variants of the tests (marker `full`); `make fuzz` damages files for an hour.
 PYTHON ?= python3
 BIN := .venv/bin
+# Python compiles what is imported, a small part of all that is installed: it takes half the time
+INSTALL := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE  # processes that tests start would compile the package again and again
 
 .PHONY: demo test test-full test-browser fuzz lint audit docs dist dist-test clean
@@ -49,15 +51,15 @@ dist-test: dist
 	$(BIN)/python tests/dist/first_steps.py dist/*.whl
 
 .venv/demo: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	$(INSTALL) --editable '.[demo]'
 	@touch $@
 
 .venv/dev: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	@touch $@ .venv/demo
 
 .venv/browser: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	$(INSTALL) --editable '.[browser]'
 	@touch $@ .venv/dev .venv/demo
 
 .venv/axe: | .venv
@@ -65,15 +67,15 @@ dist-test: dist
 	@touch $@
 
 .venv/audit: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[audit,plot,ray]'
+	$(INSTALL) --editable '.[audit,plot,ray]'
 	@touch $@ .venv/demo
 
 .venv/dist: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check build check-wheel-contents twine
+	$(INSTALL) build check-wheel-contents twine
 	@touch $@
 
 .venv/docs: pyproject.toml | .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 .venv:

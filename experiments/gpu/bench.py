@@ -43,7 +43,7 @@ NETFLIX, RATINGS = (480_189, 17_770), 100_500_000
 SIZES = {"1M": ((6_040, 3_706), 1_000_000), "10M": ((69_878, 10_677), 10_000_000), "100M": (NETFLIX, RATINGS)}
 NOISE, HELD_OUT = 0.8, 1_000_000
 PAPER = {"noise": "sampled", "n_chains": 1, "verbose": False, "random_state": 0,
-         "priors": Priors(row_noise=None, tau="sampled")}  # fmt: skip
+         "priors": Priors(row_noise=None, tau="sampled", implicit=None)}  # fmt: skip
 
 
 def planted(size: str, cache: Path) -> Observations:

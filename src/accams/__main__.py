@@ -2,4 +2,5 @@
 
 from accams.cli.main import run
 
-run()
+if __name__ == "__main__":  # not in processes that it starts
+    run()

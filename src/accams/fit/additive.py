@@ -24,7 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accams.data.observations import Observations
-from accams.threads import SINGLE_BLAS
+from accams.kernels.jit import readonly
+from accams.kernels.lines import add_by_col, add_by_row
+from accams.threads import SINGLE_BLAS, ranges_of
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -37,9 +39,7 @@ FEATURE_VARIANCES = 10.0 ** np.arange(-4.0, 0.6, 0.25)  # of coefficients of fea
 SMALLEST = 1e-6  # lower bound of the variances, relative to that of the data
 LEAST_LEFT = 0.1  # share of the variance of effects that features leave of new ones at least: some are exceptions
 FEWEST = 20  # rows that are needed to learn how effects depend on the number of observations
-BLOCK = (
-    1 << 16
-)  # entries in memory at a time, and as many more as there are rows and columns: sums are over all of them
+BLOCK = 1 << 16  # entries at a time, and as many more as there are rows and columns, over all of which sums go
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ def fit_additive(observations: Observations, features: Features = (None, None)) 
     (1.0, 1.0, 0.24)
     """
     mean, scale = observations.mean(), _variance(observations) or 1.0  # of constant data
-    sides = [_Side(observations, axis, scale, features[axis]) for axis in (0, 1)]
+    sides = [_Side(observations, mean, axis, scale, features[axis]) for axis in (0, 1)]
     unit = observations.total_weight() / observations.nnz
     noise = (1.0 - 2.0 * START) * scale * unit
     with SINGLE_BLAS:  # once, rather than in each of many short steps
         for _ in range(ROUNDS):
             for _ in range(PASSES):
                 for axis in (1, 0):
-                    sides[axis].update(_residual_sums(observations, mean, sides, axis), noise)
+                    sides[axis].update(sides[axis].sums - _effect_sums(observations, sides, axis), noise)
             left = _squared_error(observations, mean, sides)
             left += sum(float(side.mass @ side.posterior_variances(noise)) for side in sides)
             noise = max(left / observations.nnz, SMALLEST * scale * unit)
@@ -129,10 +129,12 @@ def fit_additive(observations: Observations, features: Features = (None, None)) 
 class _Side:
     """Effects of one axis while they are being fitted."""
 
-    def __init__(self, observations: Observations, axis: int, scale: float, features: Floats | None) -> None:
+    def __init__(
+        self, observations: Observations, mean: float, axis: int, scale: float, features: Floats | None
+    ) -> None:
         counts = observations.counts(axis)
         self.seen, self.scale, self.variance = counts > 0, scale, START * scale
-        self.mass = _mass(observations, axis)
+        self.mass, self.sums = _mass(observations, axis), _sums(observations, mean, axis)
         # relative to the fewest: what is expected of new ones is then the first coefficient
         logs = np.log(np.maximum(counts / counts[self.seen].min(), 1.0))
         varied = np.count_nonzero(self.seen) >= FEWEST and logs.max() > 0.0
@@ -211,13 +213,26 @@ def _mass(observations: Observations, axis: int) -> Floats:
     return np.maximum(total, 1e-300)
 
 
-def _residual_sums(observations: Observations, mean: float, sides: list[_Side], axis: int) -> Floats:
-    """Return weighted sums over the lines of an axis of what the mean and the effects of the other axis leave."""
+def _sums(observations: Observations, mean: float, axis: int) -> Floats:
+    """Return weighted sums over the lines of an axis of the differences from the mean."""
     sums = np.zeros(observations.shape[axis])
     for places, values, weights in _pieces(observations):
-        rest = values - mean - sides[1 - axis].effects[places[1 - axis]]
-        rest = rest if weights is None else rest * weights
+        rest = values - mean if weights is None else weights * (values - mean)
         sums += np.bincount(places[axis], weights=rest, minlength=len(sums))
+    return sums
+
+
+def _effect_sums(observations: Observations, sides: list[_Side], axis: int) -> Floats:
+    """Return weighted sums over the lines of an axis of the effects of the other axis."""
+    sums, effects, weights = np.zeros(observations.shape[axis]), sides[1 - axis].effects, observations.stored_weights
+    if weights is not None:
+        effects = effects * observations.weight_step
+    kernel = add_by_col if axis else add_by_row
+    arrays = (readonly(x) for x in (observations.row_starts, observations.cols, weights))
+    pattern = *arrays, effects
+    for lo, hi in ranges_of(observations.row_starts, BLOCK + sum(observations.shape)):
+        kernel(lo, hi, *pattern, sums)
+        observations.release_pages()
     return sums
 
 
@@ -232,12 +247,16 @@ def _set_variances(observations: Observations, mean: float, sides: list[_Side], 
     total = 0.0
     for places, values, given in _pieces(observations):
         rest = values - mean - sides[0].expected[places[0]] - sides[1].expected[places[1]]
-        weights = np.ones(len(rest)) if given is None else given
-        total += float(weights * rest @ rest)
+        weighted = rest if given is None else given * rest
+        total += float(weighted @ rest)
+        squared = np.square(weighted)
         for axis, (lines, size) in enumerate(zip(places, observations.shape, strict=True)):
-            sums[axis] += np.bincount(lines, weights=weights * rest, minlength=size)
-            squares[axis] += np.bincount(lines, weights=np.square(weights * rest), minlength=size)
-            masses[axis] += np.bincount(lines, weights=np.square(weights), minlength=size)
+            sums[axis] += np.bincount(lines, weights=weighted, minlength=size)
+            squares[axis] += np.bincount(lines, weights=squared, minlength=size)
+            if given is not None:
+                masses[axis] += np.bincount(lines, weights=np.square(given), minlength=size)
+    if observations.stored_weights is None:
+        masses = [side.mass for side in sides]
     variance, unit = total / observations.total_weight(), observations.total_weight() / observations.nnz
     for side, sum_, square, mass in zip(sides, sums, squares, masses, strict=True):
         number = np.where(side.seen, side.mass**2 - mass, 0.0)
