@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from accams.data.ids import Index
 from accams.errors import InputError
-from accams.explore.answers import VERSION_DIGITS, Explorer, plain
+from accams.explore.answers import Explorer
+from accams.explore.contents import VERSION_DIGITS, plain
 from accams.fitted.files import to_bytes
 from accams.fitted.loading import load_model
 from accams.fitted.model import Model

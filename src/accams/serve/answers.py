@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accams.explore.answers import Explorer, plain
+from accams.explore.answers import Explorer
+from accams.explore.contents import plain
 from accams.fitted.folding import FoldedRow, clip_answer, fold_in_at
 from accams.fitted.model import Model
 from accams.fitted.ranking import best_positions, catalogue_of, ranked_by, silent

@@ -7,7 +7,7 @@ import numpy as np
 
 from accams.data.eventlog import EventLog
 from accams.data.ids import Index, parsed
-from accams.explore.answers import plain
+from accams.explore.contents import plain
 from accams.fitted.files import open_history, write_history
 from accams.fitted.loading import load_model
 from accams.model import container

@@ -16,7 +16,8 @@ import numpy as np
 from accams.batch import with_history
 from accams.data.titles import read_titles
 from accams.errors import AccamsError, InputError
-from accams.explore.answers import VERSION_DIGITS, Explorer
+from accams.explore.answers import Explorer
+from accams.explore.contents import VERSION_DIGITS
 from accams.fitted.loading import load_model
 from accams.fitted.model import Model
 from accams.serve.answers import Answers
