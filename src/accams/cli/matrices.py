@@ -95,10 +95,10 @@ def show_info(path: Path, plot: Path | None) -> None:
     _describe(table, matrix)
     out.print(table)
     if plot is not None:
-        from accams.report.curves import curve_of, draw_curve
+        from accams.report.curves import write_curve
 
         check_outputs({"figure": plot})
-        draw_curve(curve_of(matrix), plot)
+        write_curve(matrix, plot)
         out.print(f"wrote {plot}", highlight=False, markup=False)
 
 

@@ -1,13 +1,15 @@
 """The error of a compressed matrix against its bytes, stencil by stencil."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from accams.model.matrix import CompressedMatrix
 from accams.model.panel import Base
-from accams.report.figures import COLOURS, INK, new_figure, save_figure
+from accams.report import figures
+from accams.report.plots import Panel, curve_plot
+from accams.report.plotting import drawn_one
 from accams.threads import Threads
 from accams.writing import replacing
 
@@ -65,23 +67,38 @@ def curve_of(matrix: CompressedMatrix) -> list[CurvePoint]:
     return points
 
 
-def draw_curve(points: list[CurvePoint], path: Path) -> None:
-    """Write a figure of errors against bytes."""
-    figure, (ax,) = new_figure(1, [4.0], 6.4)
-    kilobytes = [point.bytes / 1000.0 for point in points]
-    ax.plot(
-        kilobytes[:-1],
-        [point.rmse for point in points[:-1]],
-        "o-",
-        color=COLOURS["$accent"],
-        markersize=3,
-        linewidth=1.2,
-    )
-    ax.plot(kilobytes[-2:], [point.rmse for point in points[-2:]], ":", color=COLOURS["$warm"], linewidth=1.2)
-    ax.plot(kilobytes[-1:], [points[-1].rmse], "s", color=COLOURS["$warm"], markersize=6)
-    ax.annotate("the file", (kilobytes[-1], points[-1].rmse), (-6, 8), textcoords="offset points", ha="right")
-    ax.set_xlabel("KB, with the largest stencils only", color=INK)
-    ax.set_ylabel("root mean squared error", color=INK)
-    ax.set_ylim(bottom=0.0)
+def plot_bytes(matrix: CompressedMatrix, *, backend: str = "matplotlib", ax: Any = None) -> Any:
+    """Draw the error of a compressed matrix against bytes, with its largest stencils alone.
+
+    Parameters
+    ----------
+    matrix : CompressedMatrix
+    backend : {"matplotlib", "plotly"}, default "matplotlib"
+    ax : Axes, optional
+        Where to draw, with matplotlib.
+
+    Returns
+    -------
+    Axes, or Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from accams import compress
+    >>> from accams.report import plot_bytes
+    >>> x = np.add.outer(np.sin(np.arange(200) / 20), np.cos(np.arange(150) / 9))
+    >>> plot_bytes(compress(x, max_error=0.05)).get_xlabel()
+    'bytes'
+    """
+    return drawn_one(_panel(matrix), backend, ax)
+
+
+def write_curve(matrix: CompressedMatrix, path: Path) -> None:
+    """Write that figure as a file."""
+    figure = figures.drawn([_panel(matrix)], 1, 6.4)[0]
     with replacing(path) as file:
-        save_figure(figure, file, path.suffix.lstrip(".") or "png")
+        figures.save_figure(figure, file, path.suffix.lstrip(".") or "png")
+
+
+def _panel(matrix: CompressedMatrix) -> Panel:
+    return Panel("curve", "Error by bytes", curve_plot(curve_of(matrix)), "")

@@ -212,6 +212,22 @@ def by_size_plot(points: Sequence[tuple[float, float]]) -> Plot:
     return plot([line, itself], 340, across, {"title": "RMSE"}, showlegend=True, legend=legend)
 
 
+def curve_plot(points: Sequence[tuple[float, float, str]]) -> Plot:
+    """Plot errors against bytes, with one stencil after another; the last point is the whole file."""
+    size, error = np.array([point[:2] for point in points]).T
+    stencils = _line("largest stencils alone", size[:-1], error[:-1]) | {"mode": "lines+markers", "marker": {"size": 6}}
+    stencils["text"] = [what for *_, what in points[:-1]]
+    stencils["hovertemplate"] = "%{text}: RMSE %{y:.4~g} in %{x:.3~s}B<extra></extra>"
+    rest = _dotted(size[-2:].tolist(), error[-2:].tolist()) | {"showlegend": False}
+    whole = _line("the file", size[-1:], error[-1:]) | {"mode": "markers", "marker": {"size": 11}}
+    whole["hovertemplate"] = "RMSE %{y:.4~g} in %{x:.3~s}B<extra></extra>"
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    across = {"title": "bytes", "exponentformat": "SI", "ticksuffix": "B"}
+    return plot(
+        [stencils, rest, whole], 340, across, {"title": "RMSE", "rangemode": "tozero"}, showlegend=True, legend=legend
+    )
+
+
 def map_plot(plane: Floats, weights: Floats, branch: NDArray[np.int64], names: list[str], named: int) -> Plot:
     """Plot items in the plane: points by branch, the most active on top and named where there is room."""
     order = np.argsort(weights, kind="stable")

@@ -110,7 +110,7 @@ class Plots:
         'Bytes'
         """
         panel = Panel("bytes", "Bytes", plots.sizes_plot(weights_of(self._model("sizes"))), "")
-        return _drawn_one(panel, backend, ax)
+        return drawn_one(panel, backend, ax)
 
     def error_by_size(
         self, X: Any, y: Any = None, sizes: Sequence[int] | None = None, *, backend: str = "matplotlib", ax: Any = None,
@@ -157,7 +157,7 @@ class Plots:
                     raise
         if len(points) == 1:
             raise InputError(f"no small model between {asked[0]:,} bytes and this one's {whole:,}: pass sizes=[...]")
-        return _drawn_one(Panel("bysize", "Error by bytes", plots.by_size_plot(points), ""), backend, ax)
+        return drawn_one(Panel("bysize", "Error by bytes", plots.by_size_plot(points), ""), backend, ax)
 
     def trace(self, *, backend: str = "matplotlib") -> Any:
         """Draw the course of the fit: errors by sweep (or by stencil), and the log density of each chain.
@@ -230,7 +230,7 @@ class Plots:
         weights = small.members.weights[1][items]
         shown = [name(x) for x in model.items[items].tolist()]
         plot = plots.map_plot(places(codes, items), weights, branch, shown, names)
-        return _drawn_one(Panel("map", sides_of(model)[1].capitalize(), plot, ""), backend, ax)
+        return drawn_one(Panel("map", sides_of(model)[1].capitalize(), plot, ""), backend, ax)
 
     def hierarchy(self, *, titles: Mapping[Any, str] | None = None, backend: str = "matplotlib") -> Any:
         """Draw the tree of items, as `hierarchy` has it.
@@ -283,7 +283,8 @@ def _drawn(panels: list[Panel], backend: str, across: int, width: float) -> Any:
     return np.array(figures.drawn(panels, across, width, shown=True)[1])
 
 
-def _drawn_one(panel: Panel, backend: str, ax: Any) -> Any:
+def drawn_one(panel: Panel, backend: str, ax: Any) -> Any:
+    """Draw one panel as what the backend calls a plot."""
     if _backend(backend) == "plotly":
         if ax is not None:
             raise InputError("ax is for matplotlib: leave it out, or choose backend='matplotlib'")
