@@ -93,7 +93,7 @@ def recommend_all(
 @renamed(told="progress")
 def predict_all(
     model: str | Path, rows: NDArray[Any], cols: NDArray[Any], output: str | Path, *, std: bool = False,
-    names: tuple[str, str] = ("row", "col"), pairs_per_file: int = 1_000_000, engine: str = "cpu",
+    names: tuple[str, str] | None = None, pairs_per_file: int = 1_000_000, engine: str = "cpu",
     progress: Progress | None = None,
 ) -> int:  # fmt: skip
     """Write predictions of pairs of user and item ids by a saved model, as a folder of Parquet files.
@@ -108,8 +108,8 @@ def predict_all(
         Folder to create.
     std : bool
         Add standard deviations (models with a predictive spread).
-    names : (str, str)
-        Names of the columns of ids.
+    names : (str, str), optional
+        Names of the columns of ids; by default those of the table to which the model was fitted, or user and item.
     pairs_per_file : int
     engine : {"cpu", "ray"}
         This machine, or the Ray cluster that this process is connected to.
@@ -167,11 +167,12 @@ class Server:
         return {names.get(name, name): x for name, x in best.to_dict().items()}
 
     def _predicted(
-        self, model: Model, rows: NDArray[Any], cols: NDArray[Any], names: tuple[str, str], std: bool
+        self, model: Model, rows: NDArray[Any], cols: NDArray[Any], names: tuple[str, str] | None, std: bool
     ) -> dict[str, NDArray[Any]]:
         pairs = list(zip(rows.tolist(), cols.tolist(), strict=True))
         predicted = model.predict(pairs, return_std=True) if std else (model.predict(pairs),)
-        return {names[0]: rows, names[1]: cols, **dict(zip(("prediction", "std"), predicted, strict=False))}
+        user, item = names or model.id_names
+        return {user: rows, item: cols, **dict(zip(("prediction", "std"), predicted, strict=False))}
 
 
 def with_history(model: Model, path: Path) -> Model:
