@@ -100,7 +100,7 @@ def next_steps(new: Newcomer) -> None:
     new.run("python", "-c", ALONE)
     expect(new.run("accams", "doctor"), "kernels")
     expect(new.run("accams", "similar", "model.accams", "film0"), "film")
-    expect(new.run("accams", "explain", "model.accams", "user0", "film0"), "film")
+    expect(new.run("accams", "explain", "model.accams", "film0", "--user", "user0"), "film")
     new.run("python", "-c", PYTHON)
     expect(new.run("accams", "report", "model.accams", "-o", "report.html", code=2), "accams[plot]")
     expect(new.run("accams", "demo", code=2), "accams[demo]")
