@@ -129,7 +129,8 @@ class State(Passes):
             axis = update.axis
             prior = sample.log_weights(counts[axis], rule.concentration[axis], *update.weights)
             tables = self.update(axis, Blocked(T, prior, rule.precision, update.labels), tables)
-            T = sample.template(tables.N, tables.L, rule.kappa, rule.spread, self.engine.grid.limit, *update.template)
+            N, L = np.ascontiguousarray(tables.N), np.ascontiguousarray(tables.L)  # compiled for one layout
+            T = sample.template(N, L, rule.kappa, rule.spread, self.engine.grid.limit, *update.template)
             counts[axis] = tables.counts
             moved[axis] += tables.moved
         assert tables is not None

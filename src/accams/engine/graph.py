@@ -221,7 +221,7 @@ class GraphState(CpuState):
         cost += engine.factor * parts[1]
         for _, own, other, T in self._active(axis):
             sums = np.zeros((T.shape[1], V.shape[1]))
-            cross.cross_sums(other, V, sums)
+            cross.cross_sums(other.astype(np.int64), V, sums)
             engine.threads.run(cross.add_by_label, self.row_ranges(axis), own, 2.0 * engine.blank * (T @ sums), cost)
         return np.asarray(cost)
 

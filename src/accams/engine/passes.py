@@ -163,6 +163,7 @@ class Passes(ABC):
 
     def add_slopes(self, axis: int, change: NDArray[np.int32]) -> None:
         """Add to the slopes of an axis, and subtract what that adds to the cells from the residual."""
+        change = np.ascontiguousarray(change)  # kernels are compiled anew for each layout
         self.slopes[axis] = self.present_slopes(axis) + change
         self.shift_slopes(axis, readonly(change))
         self._residual_changed()

@@ -20,7 +20,8 @@ def draw_template(tables: Tables, sigma2: float, tau2: float, unit: float, grid:
     `unit` is the weight of one unit of N. A block without observations is drawn from its prior N(0, tau^2).
     """
     spread = np.sqrt(tau2) / grid.step
-    T: Template = sample.template(tables.N, tables.L, tau2 * unit / sigma2, spread, grid.limit, *draw_key(random))
+    N, L = np.ascontiguousarray(tables.N), np.ascontiguousarray(tables.L)  # the kernel is compiled for one layout
+    T: Template = sample.template(N, L, tau2 * unit / sigma2, spread, grid.limit, *draw_key(random))
     return T
 
 

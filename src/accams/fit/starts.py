@@ -217,7 +217,7 @@ def _block_means(encoding: Encoding, axis: int = 0, fits: Floats | None = None, 
         fits, mass = _rest_by_label(encoding, axis)
     labels, weights = encoding.labels[axis][:, -1], encoding.weights(axis)
     sums = np.zeros((encoding.templates[-1].shape[axis], len(mass)))
-    cross_sums(labels, fits * weights[:, None], sums)
+    cross_sums(labels.astype(np.int64), np.ascontiguousarray(fits * weights[:, None]), sums)
     total = np.outer(np.bincount(labels, weights=weights, minlength=len(sums)), mass)
     T = np.divide(sums, total, out=np.zeros_like(sums), where=total > 0.0)
     return T if axis == 0 else np.ascontiguousarray(T.T)
@@ -231,7 +231,7 @@ def _k_means(points: Floats, weights: Floats, k: int, random: np.random.Generato
     for _ in range(K_MEANS_ROUNDS):
         labels = (np.square(centres).sum(axis=1) - 2.0 * x @ centres.T).argmin(axis=1)
         mass, sums = np.bincount(labels, weights=w, minlength=k), np.zeros_like(centres)
-        cross_sums(labels, x * w[:, None], sums)
+        cross_sums(labels, np.ascontiguousarray(x * w[:, None]), sums)
         centres = np.divide(sums, mass[:, None], out=centres, where=mass[:, None] > 0.0)
     return np.asarray((np.square(centres).sum(axis=1) - 2.0 * points @ centres.T).argmin(axis=1))
 

@@ -221,7 +221,7 @@ def _nearest(sums: Floats, T: Floats, mass: Floats, price: float, labels: Labels
 def _means(labels: Labels, sums: Floats, mass: Floats, k: int) -> Floats:
     """Return the means of blocks, given the sums of each row by column label."""
     total = np.zeros((k, sums.shape[1]))
-    cross_sums(labels, sums, total)
+    cross_sums(labels.astype(np.int64), sums, total)
     return _ratio(total, np.outer(np.bincount(labels, minlength=k), mass))
 
 
