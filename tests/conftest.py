@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import http.server
 import os
 import secrets
@@ -127,6 +129,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for place, item in enumerate(variants):
                 if place not in kept:
                     item.add_marker("full")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Keep thousands of tests out of the collections of garbage that the package and some tests ask for."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # else duckdb complains of what is left when the process ends
 
 
 def some(tests: list[pytest.Function], number: int) -> set[int]:

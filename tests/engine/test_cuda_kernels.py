@@ -28,11 +28,11 @@ class Case:
     def __init__(self, seed: int, dense: bool = False) -> None:
         rng, self.dense = np.random.default_rng(seed), dense
         mask = rng.random((ROWS, PARTNERS)) < (1.0 if dense else rng.choice([0.1, 0.4], (ROWS, 1)))
-        self.starts = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-        self.index = np.nonzero(mask)[1].astype(np.uint16)
+        self.starts = readonly(np.concatenate([[0], np.cumsum(mask.sum(axis=1))]))
+        self.index = readonly(np.nonzero(mask)[1].astype(np.uint16))
         size = len(self.index)
         self.resid = rng.integers(-(2**30), 2**30, size).astype(np.int32)
-        self.weights = rng.integers(1, 50, size).astype(np.int32)
+        self.weights = readonly(rng.integers(1, 50, size).astype(np.int32))
         self.own_weights = rng.integers(1, 9, ROWS).astype(np.int32)
         self.partner_weights = rng.integers(1, 9, PARTNERS).astype(np.int32)
         self.own = [rng.integers(0, k, ROWS).astype(np.uint8) for k in (2, 5, K_OWN)]

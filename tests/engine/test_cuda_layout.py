@@ -16,6 +16,7 @@ from accams.engine.cuda.layout import NOBODY, WARP, SliceLayout, lay_out, shared
 from accams.engine.cuda.order import STATIC, fitting, tile_for
 from accams.engine.memory import TILE
 from accams.errors import InputError
+from accams.kernels.jit import readonly
 from accams.threads import Threads
 
 
@@ -26,7 +27,7 @@ def ordered(
     mask = np.random.default_rng(seed).random((m, n)) < density
     rows, partners = np.nonzero(mask)
     starts = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-    return rows, starts, partners.astype(np.uint16)
+    return rows, readonly(starts), readonly(partners.astype(np.uint16))
 
 
 def entries(layout: SliceLayout, values: NDArray[np.int64]) -> list[tuple[int, int, int]]:
@@ -51,7 +52,7 @@ def test_every_observation_is_there_once(
 ) -> None:
     rows, starts, partners = ordered(m, n, density, seed)
     layout = lay_out(starts, partners, n, Threads(threads, chunk_size=20), tile=tile, cap=cap)
-    values = np.arange(1, len(rows) + 1)
+    values = np.arange(1, len(rows) + 1, dtype=np.int32)
     assert sorted(entries(layout, values)) == list(zip(rows, partners, values, strict=True))
     assert layout.lengths.max(initial=0) <= cap
     assert layout.tile <= tile
@@ -71,7 +72,7 @@ def test_slices_waste_little_room() -> None:
     lengths = np.minimum(np.exp(rng.normal(3.0, 1.0, 20_000)).astype(np.int64) + 1, 400)
     starts = np.concatenate([[0], np.cumsum(lengths)])
     partners = np.concatenate([np.sort(rng.permutation(400)[:size]) for size in lengths]).astype(np.uint16)
-    layout = lay_out(starts, partners, 400, Threads(1))
+    layout = lay_out(readonly(starts), readonly(partners), 400, Threads(1))
     assert layout.size < 1.05 * len(partners)
 
 
@@ -93,7 +94,7 @@ def test_queues_hold_every_slice_once_and_are_of_one_length(n_blocks: int, warps
 
 
 def test_nothing_observed_is_no_work() -> None:
-    layout = lay_out(np.zeros(4, np.int64), np.zeros(0, np.uint16), 5, Threads(1))
+    layout = lay_out(readonly(np.zeros(4, np.int64)), readonly(np.zeros(0, np.uint16)), 5, Threads(1))
     assert layout.size == 0
     assert len(layout.queues(3, 2).tiles) == 0
 

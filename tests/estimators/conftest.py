@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from item_choices import PENALTY, positional, table
 
@@ -15,6 +17,23 @@ pytest.register_assert_rewrite("shared", "shared_inputs", "shared_use", "shared_
 def quick_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few sweeps instead of many: enough where it does not matter what is found."""
     monkeypatch.setattr("accams.fit.bayesian.stage_sweeps", lambda _: (6, 4))
+
+
+@pytest.fixture(scope="module")
+def short_additive() -> Iterator[None]:
+    """Few passes for the additive model that a fit begins with, in files where it does not matter how good it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accams.fit.additive.PASSES", 2)
+        yield
+
+
+@pytest.fixture(scope="module")
+def short_explanations() -> Iterator[None]:
+    """Explanations by few stencils, in files whose tests of them hold for any number."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accams.fitted.distilling.LEAST_EXPLAINING", 1500)
+        patch.setattr("accams.fitted.distilling.EXPLAINING_BYTES", 1.3)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +53,7 @@ def named() -> ItemACCAMS:
 
 @pytest.fixture(scope="session")
 def both(named) -> accams.Model:
-    values = BayesianACCAMS(4, (4, 3), noise="sampled", n_chains=2, n_sweeps=6).fit(table())
+    values = BayesianACCAMS(2, (4, 3), noise="sampled", n_chains=2, n_sweeps=6).fit(table())
     return values.model_.with_lists(named)
 
 

@@ -53,6 +53,7 @@ class TestBayesianACCAMS(EstimatorTests):
         ids=["row", "column", "few", "tiny", "huge", "far from 0"],
     )
     @pytest.mark.parametrize("engine", ["cpu", "dense"])
+    @pytest.mark.covering
     def test_matrices_at_the_edge(self, matrix: Any, engine: str, quick_calibration: None) -> None:
         """Constant ones, which the shared test has too, are refused: a sampler cannot learn a noise of zero."""
         model = make(n_clusters=10, engine=engine, noise="calibrated").fit(matrix)

@@ -33,6 +33,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "backfitted with effects": {"backfit": 2, "n_burn_in": "auto", "effects": "continuous"},
 }
 CELLS = PAIRS[::11]
+pytestmark = pytest.mark.usefixtures("short_additive")
 
 
 def told(model: Any) -> list[Any]:
@@ -181,9 +182,16 @@ def test_a_crash_while_writing_leaves_the_old_checkpoint(
 # -- what is refused -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return ended_after(4, tmp_path_factory.mktemp("checkpoints") / "run").read_bytes()
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return ended_after(4, tmp_path / "run")
+def path(written: bytes, tmp_path: Path) -> Path:
+    """A checkpoint after four sweeps."""
+    (tmp_path / "run").write_bytes(written)
+    return tmp_path / "run"
 
 
 @pytest.mark.parametrize(

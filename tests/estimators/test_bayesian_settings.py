@@ -181,6 +181,7 @@ def test_label_updates_per_visit(n_sub: Any, expected: Any, sampler: str, monkey
 ADDITIVE = np.add.outer(np.random.default_rng(1).normal(size=50), np.random.default_rng(2).normal(size=40))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("pair", SAMPLERS, ids="-".join)
 @pytest.mark.parametrize("effects", ["stencils", "continuous"])
 def test_effects(effects: str, pair: tuple[str, str]) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:none of these ids was seen in tr
 TINY = placed(n_stencils=1, n_clusters=2, n_chains=1, n_sweeps=2, n_burn_in=0, thin=1, noise=0.8, init="prior")
 
 
-@pytest.mark.some(24)
+@pytest.mark.some(14)
 @parametrize_with_checks([BayesianACCAMS().set_params(**TINY)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -38,7 +38,7 @@ class FirstTwoColumns(BayesianACCAMS):
         return super().score(_first_two(X), y, sample_weight)
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(8)
 @parametrize_with_checks([FirstTwoColumns().set_params(**TINY)], expected_failed_checks=lambda _: EXPECTED_ON_PAIRS)
 def test_scikit_learn_checks_on_pairs(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -11,12 +11,13 @@ from accams import BayesianACCAMS, InputError, Priors, Schedule
 from accams.fit import bayesian, calibrate
 from accams.model import container
 
+pytestmark = pytest.mark.usefixtures("short_explanations")
 WEIGHTS = {"effects alone": 0.0, "blend": 0.4, "stencils alone": 1.0}
 PAIRS = [("u1", "i1"), ("new", "i1"), ("u1", "new"), ("new", "new")]
 POSITIONS = np.arange(40), np.arange(40)
 
 
-def ratings(seed: int = 0, m: int = 300, n: int = 60, size: int = 1300) -> tuple[list[tuple[str, str]], np.ndarray]:
+def ratings(seed: int = 0, m: int = 200, n: int = 60, size: int = 900) -> tuple[list[tuple[str, str]], np.ndarray]:
     random = np.random.default_rng(seed)
     rows, cols = random.normal(0, 0.6, m), random.normal(0, 0.5, n)
     i, j = np.unique(np.stack([random.integers(m, size=size), random.integers(n, size=size)]), axis=1)
@@ -32,7 +33,8 @@ def fitted(request: pytest.FixtureRequest) -> tuple[float, BayesianACCAMS]:
     """A model whose calibration found this weight."""
     weight = WEIGHTS[request.param]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bayesian, "stage_sweeps", lambda _: (9, 6))
+        patch.setattr(bayesian, "stage_sweeps", lambda _: (6, 3))
+        patch.setattr(calibrate, "MOST_SHIFTS", 1)
         patch.setattr(calibrate, "blend_weight", lambda *_: weight)
         patch.setattr(calibrate.CalibrationSet, "improved_by", lambda *_: weight > 0.0)
         model = BayesianACCAMS(n_clusters=3, n_chains=2, n_sweeps=12, random_state=0, verbose=False)
@@ -90,6 +92,7 @@ def test_files(fitted: tuple[float, BayesianACCAMS], tmp_path: Path) -> None:
     assert (tmp_path / "n").read_bytes() == (tmp_path / "m").read_bytes()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("wrong", [np.zeros(3, np.float32), np.full(2, np.nan, np.float32), np.zeros(2)])
 def test_damaged_deviations(fitted: tuple[float, BayesianACCAMS], wrong: Any, tmp_path: Path) -> None:
     fitted[1].save(tmp_path / "m")

@@ -25,7 +25,7 @@ def estimator(**more: Any) -> accams.BayesianACCAMS:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _short() -> Iterator[None]:
+def _short(short_additive: None) -> Iterator[None]:
     """A short calibration, of which there are few ways to lie."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("accams.fit.calibrate.MOST_SHIFTS", 1)

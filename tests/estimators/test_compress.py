@@ -34,7 +34,7 @@ EXACT = 2.0**53  # whole numbers that doubles hold
 QUIET = {"verbose": False, "n_threads": 1}
 
 
-def low_rank(shape=(150, 120), rank=3, noise=0.1, seed=0) -> np.ndarray:
+def low_rank(shape=(60, 50), rank=3, noise=0.1, seed=0) -> np.ndarray:
     random = np.random.default_rng(seed)
     return random.normal(size=(shape[0], rank)) @ random.normal(size=(rank, shape[1])) + random.normal(0, noise, shape)
 
@@ -107,7 +107,7 @@ def check_bounded(values: np.ndarray, bound: float) -> None:
 BOUNDED = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
-@settings(max_examples=40, **BOUNDED)
+@settings(max_examples=20, **BOUNDED)
 @given(matrices())
 def test_no_cell_is_off_by_more_than_the_bound(case):
     check_bounded(*case)
@@ -132,12 +132,16 @@ def test_stencils_and_steps_keep_the_bound(dtype, bound):
 
 
 def test_a_bound_of_zero_keeps_whole_numbers_and_decimals():
-    matrix = np.rint(10 * low_rank((90, 70))).astype(np.int16)
-    for values in (matrix, matrix.astype(float), matrix / 100, matrix / 2, matrix.astype(np.float32) / 8):
+    matrix = np.rint(10 * low_rank()).astype(np.int16)
+    part = matrix[:40, :30]  # too small for stencils
+    sizes = []
+    for values in (matrix, part, part.astype(float), part / 100, part / 2, part.astype(np.float32) / 8):
         small = compress(values, max_error=0, **QUIET)
         np.testing.assert_array_equal(decompress(small), values)
-        assert small.nbytes < 0.6 * matrix.nbytes
+        sizes.append(small.nbytes)
         assert small.summary.rmse == 0.0
+    assert sizes[0] < 0.6 * matrix.nbytes
+    assert max(sizes[1:]) < 1.02 * sizes[1]
     with pytest.raises(InputError, match="max_error=0 is for whole numbers"):
         compress(low_rank(), max_error=0, **QUIET)
 
@@ -151,23 +155,23 @@ def test_the_mean_error_is_kept(wanted):
 
 
 def test_less_error_takes_more_bytes():
-    matrix = low_rank((90, 70))
-    sizes = [compress(matrix, max_rmse=wanted, **QUIET).nbytes for wanted in (1.0, 0.3, 0.1, 0.03)]
+    matrix = low_rank()
+    sizes = [compress(matrix, max_rmse=wanted, **QUIET).nbytes for wanted in (1.0, 0.3, 0.05)]
     assert sizes == sorted(sizes)
-    assert compress(np.rint(matrix).astype(np.int8), max_rmse=0.1, **QUIET).summary.rmse <= 0.1
+    assert compress(np.rint(matrix[:40, :30]).astype(np.int8), max_rmse=0.1, **QUIET).summary.rmse <= 0.1
 
 
 def test_the_size_is_kept():
     matrix, errors = low_rank(), []
-    for wanted in (1_200, 2_500, 10_000, 40_000):
+    for wanted in (1_200, 1_800, 9_000):
         small = compress(matrix, max_bytes=wanted, **QUIET)
         assert small.nbytes <= wanted
         assert small.nbytes == len(small.to_bytes())
         errors.append(rmse(decompress(small), matrix))
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 0.01
-    assert small.nbytes > 0.95 * 40_000
-    assert compress(np.rint(20 * matrix).astype(np.int32), max_bytes=9000, **QUIET).nbytes <= 9000
+    assert small.nbytes > 0.95 * 9_000
+    assert compress(np.rint(20 * matrix).astype(np.int32), max_bytes=2200, **QUIET).nbytes <= 2200
 
 
 def test_no_more_bytes_than_it_takes():
@@ -176,6 +180,7 @@ def test_no_more_bytes_than_it_takes():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.some(2)
 def test_the_mean_error_is_kept_beside_outliers_and_below_what_a_type_can_tell(dtype):
     random, matrix = np.random.default_rng(5), low_rank().astype(dtype)
     largest = float(np.finfo(dtype).max)
@@ -200,11 +205,11 @@ def test_floats_that_fit_exactly_are_exact():
     assert tight.summary.rmse > 0
 
 
-@pytest.mark.parametrize("shape", [(1, 30_000), (30_000, 1), (10_000, 3)])
-def test_thin_matrices_are_told_in_steps(shape):
+@pytest.mark.parametrize(("shape", "most"), [((1, 30_000), 2_500), ((30_000, 1), 2_500), ((4_000, 3), 1_700)])
+def test_thin_matrices_are_told_in_steps(shape, most):
     matrix = np.random.default_rng(0).normal(size=shape)
-    compressed = compress(matrix, max_bytes=2_500, **QUIET)
-    assert 0.9 * 2_500 < compressed.nbytes <= 2_500
+    compressed = compress(matrix, max_bytes=most, **QUIET)
+    assert 0.9 * most < compressed.nbytes <= most
     assert compressed.summary.rmse < 0.9  # stencils alone of lines with nothing in common: 1
 
 
@@ -221,7 +226,7 @@ def test_large_integers_and_large_bounds():
     small = compress(matrix, max_rmse=1e14, **QUIET)
     assert small.summary.rmse <= 1e14
     assert small.nbytes < 0.2 * matrix.nbytes
-    assert compress(matrix, max_bytes=4000, **QUIET).nbytes <= 4000
+    assert compress(matrix, max_bytes=2500, **QUIET).nbytes <= 2500
     assert compress(np.arange(9, dtype=np.uint8)[:, None], max_error=1e19, **QUIET).nbytes < 1000
 
 
@@ -237,13 +242,14 @@ def test_neighbours_of_images_and_channels():
     image = np.stack([100 * np.sin(x) * np.cos(y), 60 * np.cos(x), 40 * np.sin(y)], axis=-1).astype(np.int32)
     flat = compress(image.reshape(30, -1), max_error=1, **QUIET).nbytes
     assert compress(image, max_error=1, **QUIET).nbytes < flat
-    wide = np.stack([np.cumsum(np.ones((4, 2500), int), axis=1) // 7 + k for k in range(2)])
+    wide = np.stack([np.cumsum(np.ones((4, 1000), int), axis=1) // 7 + k for k in range(2)])
     assert compress(wide, max_error=0, **QUIET).nbytes < 0.1 * wide.nbytes
 
 
-def test_the_same_again():
-    matrix = low_rank()
-    for promise in ({"max_error": 0.1}, {"max_bytes": 4000}):
+def test_the_same_again(monkeypatch):
+    monkeypatch.setattr("accams.threads.SMALLEST_PIECE", 300)  # so that two threads share the work
+    matrix = low_rank((50, 40))
+    for promise in ({"max_error": 0.5}, {"max_bytes": 1500}):
         one, two = (compress(matrix, **promise, verbose=False, n_threads=n).to_bytes() for n in (1, 2))
         assert one == two
 
@@ -308,13 +314,13 @@ def test_bad_indices():
 
 
 def test_panels_in_a_file_and_bytes_shared(tmp_path, monkeypatch):
-    monkeypatch.setattr(compression, "PANEL", 50 * 120)
+    monkeypatch.setattr(compression, "PANEL", 20 * 50)
     matrix, path = low_rank(), tmp_path / "x.accams"
     np.save(tmp_path / "x.npy", matrix)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    small = compress(mapped, max_bytes=9000, path=path, **QUIET)
+    small = compress(mapped, max_bytes=5000, path=path, **QUIET)
     assert len(small.n_stencils) == 3
-    assert path.stat().st_size == small.nbytes <= 9000
+    assert path.stat().st_size == small.nbytes <= 5000
     assert rmse(decompress(path), matrix) == pytest.approx(small.summary.rmse)
     again = accams.load(path)
     assert isinstance(again, CompressedMatrix)

@@ -50,7 +50,7 @@ def written(path, shape):
 @pytest.mark.parametrize(
     ("shape", "panel", "spare", "n_threads", "rows"),
     [
-        pytest.param((640, 800), 1 << 17, 22 << 20, 1, 100, id="small panels"),
+        pytest.param((640, 400), 1 << 16, 12 << 20, 1, 100, id="small panels"),
         pytest.param((60_000, 1_500), 1 << 24, 1_200 << 20, 0, 0, id="real panels", marks=pytest.mark.full),
     ],
 )

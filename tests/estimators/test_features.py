@@ -91,11 +91,12 @@ def test_a_file(fitted: BayesianACCAMS, tmp_path: Path) -> None:
     assert small.knowledge == (None, None)
 
 
-def test_a_resumed_fit_is_the_same(tmp_path: Path) -> None:
+def test_a_resumed_fit_is_the_same(tmp_path: Path, short_calibration: None) -> None:
     how, path = {"user_features": USERS, "item_features": ITEMS}, tmp_path / "c"
-    settings = {"noise": "calibrated", "n_sweeps": 16, "checkpoint": path, "schedule__checkpoint_every": 4}
-    whole = make(noise="calibrated", n_sweeps=16).fit(TRAIN, **how)
-    make(callbacks=[lambda x: x.phase == "sampling" and x.sweep == 8]).set_params(**settings).fit(TRAIN, **how)
+    short: dict[str, Any] = {"noise": "calibrated", "n_sweeps": 12, "n_chains": 2}
+    settings = {**short, "checkpoint": path, "schedule__checkpoint_every": 4}
+    whole = make(**short).fit(TRAIN, **how)
+    make(callbacks=[lambda x: x.phase == "sampling" and x.sweep == 6]).set_params(**settings).fit(TRAIN, **how)
     again = make().set_params(**settings).fit(TRAIN, resume=path, **how)
     other = ITEMS.assign(year=ITEMS["year"].to_numpy()[::-1])
     with pytest.raises(InputError, match="is a checkpoint of other data"):
@@ -196,12 +197,12 @@ def test_usual_tables(kind: str) -> None:
         items = ITEMS.assign(year=ITEMS["year"].where(ITEMS["item"] % 20 == 0), genres=ITEMS["genres"].where(GENRE < 2))
     elif kind == "some":
         items = ITEMS[::2]
-    model = make(n_sweeps=15, n_chains=2).fit(TRAIN, item_features=items)
+    model = make(n_sweeps=8, n_chains=1).fit(TRAIN, item_features=items)
     assert np.isfinite(model.predict(table_of(NEW_ITEMS)[["user", "item"]])).all()
 
 
 def test_pairs_matrices_and_stores(tmp_path: Path) -> None:
-    short: dict[str, Any] = {"n_sweeps": 8, "n_chains": 2}
+    short: dict[str, Any] = {"n_sweeps": 4, "n_chains": 1}
     matrix = np.where(SEEN, RATINGS, np.nan)[NEW:]
     by_position = ITEMS.assign(item=np.arange(N))
     assert make(**short).fit(matrix, item_features=by_position).predict([(0, 3)]).shape == (1,)
@@ -227,12 +228,12 @@ def test_a_part_of_the_features_leaves_the_others(fitted: BayesianACCAMS) -> Non
 def test_who_is_asked_for_while_fitting() -> None:
     """Averages over the sweeps know nothing of features: who has no ratings is predicted by the model."""
     pairs = table_of(NEW_ITEMS)[["user", "item"]]
-    model = make(n_sweeps=12, n_chains=2).fit(TRAIN, item_features=ITEMS, predict_at=pairs)
+    model = make(n_sweeps=8, n_chains=2).fit(TRAIN, item_features=ITEMS, predict_at=pairs)
     np.testing.assert_allclose(model.predicted_at_, model.predict(pairs))
 
 
 def test_one_value_only(tmp_path: Path) -> None:
-    model = make().fit(TRAIN.assign(rating=3.0), item_features=ITEMS, user_features=USERS)
+    model = make(n_sweeps=8, n_chains=1).fit(TRAIN.assign(rating=3.0), item_features=ITEMS, user_features=USERS)
     model.save(tmp_path / "m.accams")
     assert model.predict(table_of(NEW_ITEMS)[["user", "item"]]).tolist() == [3.0] * int(NEW_ITEMS.sum())
 

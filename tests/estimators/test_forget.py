@@ -19,6 +19,7 @@ import accams
 from accams import ACCAMS, InputError, Model
 from accams.model import container, file
 
+pytestmark = pytest.mark.usefixtures("short_explanations")
 WHO = "user 21"
 TINY = {"n_stencils": 3, "n_clusters": 4, "n_sweeps": 5}
 KINDS: dict[str, Any] = {

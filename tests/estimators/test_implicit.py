@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import accams
 from accams import BayesianACCAMS, InputError, Observations
 
+pytestmark = pytest.mark.usefixtures("short_explanations")
 M, N = 150, 60
 
 
@@ -42,9 +44,14 @@ def fitted() -> BayesianACCAMS:
     return make().fit(PAIRS, VALUES)
 
 
-def test_what_was_rated_says_how(fitted: BayesianACCAMS) -> None:
+@pytest.fixture(scope="module")
+def plain() -> BayesianACCAMS:
+    return make(None).fit(PAIRS, VALUES)
+
+
+def test_what_was_rated_says_how(fitted: BayesianACCAMS, plain: BayesianACCAMS) -> None:
     assert fitted.posterior_.linear.rows.shape == (M + 1, 2)
-    assert error(fitted) < 0.8 * error(make(None).fit(PAIRS, VALUES))
+    assert error(fitted) < 0.8 * error(plain)
 
 
 def test_whoever_is_unknown_has_average_slopes(fitted: BayesianACCAMS) -> None:
@@ -59,7 +66,9 @@ def test_whoever_is_unknown_has_average_slopes(fitted: BayesianACCAMS) -> None:
 
 
 def test_kept_draws_predict_as_the_run_did() -> None:
-    model = make(schedule__max_draws=10_000, schedule__n_burn_in=0).fit(PAIRS, VALUES, predict_at=ELSEWHERE[::10])
+    model = make(n_chains=2, n_sweeps=20, schedule__max_draws=10_000, schedule__n_burn_in=0).fit(
+        PAIRS, VALUES, predict_at=ELSEWHERE[::10]
+    )
     np.testing.assert_allclose(model.predict(ELSEWHERE[::10]), model.predicted_at_, atol=1e-4)
 
 
@@ -108,35 +117,36 @@ def test_somebody_new(fitted: BayesianACCAMS) -> None:
 
 
 def test_a_user_who_is_forgotten(fitted: BayesianACCAMS) -> None:
-    model = make().fit(PAIRS, VALUES).model_
+    model = deepcopy(fitted.model_)
     before = model.predict([(7, j) for j in range(N)])
     model.forget(3)
     np.testing.assert_allclose(model.predict([(7, j) for j in range(N)]), before, atol=0.05)
 
 
-def test_a_small_model_holds_what_slopes_say(fitted: BayesianACCAMS) -> None:
+def test_a_small_model_holds_what_slopes_say(fitted: BayesianACCAMS, plain: BayesianACCAMS) -> None:
     small = fitted.compress(3000, verbose=False)
-    assert error(small) < error(make(None).fit(PAIRS, VALUES))
+    assert error(small) < error(plain)
     why = fitted.explain(0, 1)
     assert why.total() == why.prediction == fitted.predict([(0, 1)])[0]
 
 
-def test_a_resumed_fit_is_the_same(tmp_path: Path) -> None:
-    settings = {"schedule__checkpoint_every": 5, "checkpoint": tmp_path / "c"}
-    whole = make(noise="calibrated", n_sweeps=20).fit(PAIRS, VALUES)
-    stop = [lambda report: report.phase == "sampling" and report.sweep == 10]
-    make(noise="calibrated", n_sweeps=20, callbacks=stop).set_params(**settings).fit(PAIRS, VALUES)
-    again = make(noise="calibrated", n_sweeps=20).set_params(**settings).fit(PAIRS, VALUES, resume=tmp_path / "c")
+def test_a_resumed_fit_is_the_same(tmp_path: Path, short_calibration: None) -> None:
+    settings = {"schedule__checkpoint_every": 4, "checkpoint": tmp_path / "c"}
+    short = {"noise": "calibrated", "n_sweeps": 12, "n_chains": 2}
+    whole = make(**short).fit(PAIRS, VALUES)
+    stop = [lambda report: report.phase == "sampling" and report.sweep == 6]
+    make(**short, callbacks=stop).set_params(**settings).fit(PAIRS, VALUES)
+    again = make(**short).set_params(**settings).fit(PAIRS, VALUES, resume=tmp_path / "c")
     np.testing.assert_array_equal(again.predict(ELSEWHERE), whole.predict(ELSEWHERE))
 
 
 def test_slopes_are_there_however_few_sweeps_are_recorded() -> None:
-    model = make(n_sweeps=20, schedule__n_burn_in=17).fit(PAIRS, VALUES)
+    model = make(n_chains=2, n_sweeps=20, schedule__n_burn_in=17).fit(PAIRS, VALUES)
     assert model.posterior_.linear is not None
 
 
 def test_the_seed_decides() -> None:
-    one, other = (make(n_threads=n, n_sweeps=8).fit(PAIRS, VALUES) for n in (1, 2))
+    one, other = (make(n_threads=n, n_sweeps=8, n_chains=2).fit(PAIRS, VALUES) for n in (1, 2))
     np.testing.assert_array_equal(one.predict(ELSEWHERE), other.predict(ELSEWHERE))
 
 

@@ -57,10 +57,10 @@ def imputer(**parameters: Any) -> ACCAMSImputer:
 
 @pytest.fixture(scope="module", autouse=True)
 def _short() -> Iterator[None]:
-    """Few sweeps and folds: how data come in and go out does not depend on them."""
+    """Few sweeps and one fold: how data come in and go out does not depend on them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("accams.estimators.completing.MORE_SWEEPS", 8)
-        patch.setattr("accams.estimators.completing.FOLDS", 2)
+        patch.setattr("accams.estimators.completing.FOLDS", 1)
         yield
 
 

@@ -18,6 +18,8 @@ from accams.threads import Threads
 from accams.use import lists
 from accams.use.records import POPULAR
 
+pytestmark = pytest.mark.usefixtures("short_explanations")
+
 # -- the map and its scores ---------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from accams.explore import Explorer
 from accams.serve.answers import Answers
 from accams.serve.schemas import RecommendAsk
 
+pytestmark = pytest.mark.usefixtures("short_explanations")
 M, N, NEW = 300, 60, 100
 SETTINGS: dict[str, Any] = {
     "n_stencils": 4, "n_clusters": 3, "n_chains": 4, "n_sweeps": 40, "random_state": 0, "n_threads": 1, "verbose": False
@@ -46,8 +47,8 @@ class World:
         return pd.DataFrame({"user": i, "item": j, "rating": self.values[i, j]})
 
     @cache  # noqa: B019
-    def model(self, features: bool) -> Model:
-        model, table = BayesianACCAMS(**SETTINGS, noise="calibrated"), self.table(self.seen)
+    def model(self, features: bool, noise: Any = "calibrated") -> Model:
+        model, table = BayesianACCAMS(**SETTINGS, noise=noise), self.table(self.seen)
         given = {"user_features": self.users[:-NEW]} if features else {}
         weights = self.weights[np.nonzero(self.seen)]
         return model.fit(table[["user", "item"]], table["rating"], sample_weight=weights, **given).model_
@@ -77,12 +78,13 @@ HALF, WELL, WEIGHED = World(0.75), World(1.0), World(1.0, weights=True)
 @pytest.mark.parametrize(
     ("world", "features", "k"),
     [
-        (HALF, True, 0),
+        full(HALF, True, 0),
         full(HALF, True, 1),
         (HALF, False, 3),
         full(HALF, False, 1),
+        (HALF, True, 10),
         full(WELL, True, 0),
-        (WELL, True, 10),
+        full(WELL, True, 10),
     ],
 )
 def test_intervals_of_guests_hold(world: World, features: bool, k: int) -> None:
@@ -96,7 +98,7 @@ def test_intervals_of_placed_ones_hold() -> None:
 
 def test_weights_of_observations_are_no_doubt_about_features() -> None:
     """Ratings of little weight say little, and do not widen what features leave open."""
-    plain, weighed = (world.model(True).knowledge[0] for world in (WELL, WEIGHED))
+    plain, weighed = (world.model(True, 0.5).knowledge[0] for world in (WELL, WEIGHED))
     assert plain is not None
     assert weighed is not None
     assert weighed.spread < plain.spread + 0.15
@@ -154,7 +156,7 @@ def test_models_without_ids_take_more(tmp_path: Path) -> None:
 def test_lists_of_those_who_have_chosen_nothing() -> None:
     """They are ranked by value, as their features say, not by what is popular."""
     table = HALF.table(HALF.seen)
-    lists = ItemACCAMS(penalty=5.0, verbose=False, random_state=0).fit(table)
+    lists = ItemACCAMS(None, penalty=5.0, dropout=0.0, verbose=False, random_state=0).fit(table)
     model = HALF.model(True).with_lists(lists).update(user_features=HALF.users)
     guest = model.fold_in(features={"age": 20, "shoe": 40})
     assert [x.item for x in guest.recommend(3)] == [x.item for x in guest.recommend(3, by="value")]
@@ -174,7 +176,7 @@ def test_lists_of_those_who_have_chosen_nothing() -> None:
 
 
 def test_explanations_of_new_items_name_users_as_users() -> None:
-    told = WELL.model(True)
+    told = WELL.model(True, 0.5)
     row = told.fold_in({0: 4.0, 1: 2.0}, new="item")
     why = row.explain(5)
     assert (why.user, why.item) == (5, "guest")
@@ -184,7 +186,7 @@ def test_explanations_of_new_items_name_users_as_users() -> None:
 
 def test_features_that_are_all_missing() -> None:
     """Somebody of whom nothing is known is like anybody who is unknown, in mean and in doubt."""
-    model = WELL.model(True)
+    model = WELL.model(True, 0.5)
     mean, std = model.fold_in({}, features={"age": None}).predict(range(5), return_std=True)
     told = model.fold_in({}, features={"age": 20}).predict(range(5), return_std=True)[1]
     assert (std > told).all()

@@ -15,6 +15,7 @@ from accams import BayesianACCAMS, InputError
 from accams.explore import export
 from accams.model.scale import Scale
 
+pytestmark = pytest.mark.usefixtures("short_explanations")
 full = partial(pytest.param, marks=pytest.mark.full)
 STARS = np.arange(1.0, 6.0)
 CUTS = np.array([-1.5, -0.7, 0.4, 1.0])
@@ -39,7 +40,7 @@ def make(likelihood: str = "ordinal", **changes) -> BayesianACCAMS:
     return BayesianACCAMS(likelihood=likelihood, random_state=0, verbose=False, **settings)
 
 
-@pytest.fixture(scope="module", params=["ordinal", "auto"])
+@pytest.fixture(scope="module", params=["ordinal", full("auto")])
 def fitted(request: pytest.FixtureRequest) -> BayesianACCAMS:
     return make(request.param).fit(SEEN)
 
@@ -102,13 +103,14 @@ def test_somebody_new(fitted: BayesianACCAMS) -> None:
 
 
 @pytest.mark.parametrize("likelihood", ["ordinal", "auto"])
-def test_a_resumed_fit_is_the_same(likelihood: str, tmp_path: Path) -> None:
-    settings = {"schedule__checkpoint_every": 5, "checkpoint": tmp_path / "c"}
-    whole = make(likelihood, n_sweeps=20).fit(SEEN)
-    make(
-        likelihood, n_sweeps=20, callbacks=[lambda report: report.phase == "sampling" and report.sweep == 10]
-    ).set_params(**settings).fit(SEEN)
-    again = make(likelihood, n_sweeps=20).set_params(**settings).fit(SEEN, resume=tmp_path / "c")
+def test_a_resumed_fit_is_the_same(likelihood: str, tmp_path: Path, short_calibration: None) -> None:
+    settings = {"schedule__checkpoint_every": 4, "checkpoint": tmp_path / "c"}
+    short = {"n_sweeps": 12, "n_chains": 2}
+    whole = make(likelihood, **short).fit(SEEN)
+    make(likelihood, callbacks=[lambda report: report.phase == "sampling" and report.sweep == 6], **short).set_params(
+        **settings
+    ).fit(SEEN)
+    again = make(likelihood, **short).set_params(**settings).fit(SEEN, resume=tmp_path / "c")
     np.testing.assert_array_equal(again.predict_proba(PAIRS), whole.predict_proba(PAIRS))
 
 
@@ -117,31 +119,32 @@ def test_without_calibration(noise: str | float) -> None:
     model = make(noise=noise, n_sweeps=60).fit(SEEN)
     assert model.model_.scale.mean_cuts is None
     assert np.abs(model.predict_proba(PAIRS) - truth()).mean() < 0.06
-    assert make("auto", noise=noise).fit(SEEN).model_.scale is None
+    assert make("auto", noise=noise, n_sweeps=3, n_chains=1).fit(SEEN).model_.scale is None
 
 
-def test_a_value_that_only_one_observation_has() -> None:
+def test_a_value_that_only_one_observation_has(short_calibration: None) -> None:
     """It may be held out, so that the chains of the calibration never see it."""
     values = np.where(SEEN > 4.0, 4.0, SEEN)
     at = tuple(np.argwhere(~np.isnan(values))[0])
     values[at] = 5.0
-    assert make(n_sweeps=5).fit(values).predict_proba([at]).shape == (1, 5)
+    assert make(n_sweeps=5, n_chains=2).fit(values).predict_proba([at]).shape == (1, 5)
 
 
 @pytest.mark.parametrize(("factor", "shift"), [(2.0**40, 0.0), full(2.0**-30, 0.0), full(1.0, 2.0**10)])
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_units_do_not_matter(factor: float, shift: float) -> None:
-    p = make(n_sweeps=10).fit(SEEN).predict_proba(PAIRS)
-    np.testing.assert_allclose(make(n_sweeps=10).fit(factor * SEEN + shift).predict_proba(PAIRS), p, atol=2e-3)
+def test_units_do_not_matter(factor: float, shift: float, short_calibration: None) -> None:
+    short = {"n_sweeps": 10, "n_chains": 2}
+    p = make(**short).fit(SEEN).predict_proba(PAIRS)
+    np.testing.assert_allclose(make(**short).fit(factor * SEEN + shift).predict_proba(PAIRS), p, atol=2e-3)
 
 
-def test_what_is_not_ordinal(fitted: BayesianACCAMS) -> None:
+def test_what_is_not_ordinal(short_calibration: None) -> None:
     numbers = np.random.default_rng(2).normal(size=(20, 10))
     with pytest.raises(InputError, match="more than 50 values"):
         make().fit(numbers)
-    assert make("auto", n_sweeps=3).fit(numbers).model_.scale is None
+    assert make("auto", n_sweeps=3, n_chains=1).fit(numbers).model_.scale is None
     with pytest.raises(InputError, match="predict_proba needs a model of ordinal"):
-        make("gaussian", n_sweeps=3).fit(SEEN).model_.predict_proba(PAIRS)
+        make("gaussian", n_sweeps=3, n_chains=1).fit(SEEN).model_.predict_proba(PAIRS)
     with pytest.raises(AttributeError, match="set likelihood='ordinal', or 'auto', which takes them so if"):
         make("gaussian").predict_proba(PAIRS)
     with pytest.raises(NotFittedError):

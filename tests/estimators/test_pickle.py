@@ -14,17 +14,18 @@ import pytest
 from accams import ACCAMS, BayesianACCAMS, ItemACCAMS
 from accams.data.planted import planted_stencils
 
-PAIRS = [(0, 1), (59, 39), (3, -7)]
+pytestmark = pytest.mark.usefixtures("short_explanations")
+PAIRS = [(0, 1), (29, 19), (3, -7)]
 
 
 @pytest.fixture(scope="module", params=["ACCAMS", "BayesianACCAMS", "ItemACCAMS"])
 def fitted(request: pytest.FixtureRequest) -> Any:
-    planted = planted_stencils((60, 40), 2, 3, density=0.5, noise=0.3, random_state=0)
+    planted = planted_stencils((30, 20), 2, 3, density=0.5, noise=0.3, random_state=0)
     how: dict[str, Any] = {"random_state": 0, "verbose": False}
     if request.param == "ACCAMS":
         estimator: Any = ACCAMS(n_stencils=4, n_clusters=4, **how)
     elif request.param == "BayesianACCAMS":
-        estimator = BayesianACCAMS(n_stencils=4, n_clusters=3, n_chains=2, n_sweeps=16, **how)
+        estimator = BayesianACCAMS(n_stencils=2, n_clusters=3, n_chains=2, n_sweeps=12, **how)
     else:
         estimator = ItemACCAMS(penalty=1.0, **how)
     return estimator.fit(planted.observations)

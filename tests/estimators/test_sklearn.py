@@ -46,7 +46,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(10)
 @parametrize_with_checks([ACCAMS(n_stencils=2, n_clusters=2)], expected_failed_checks=lambda _: EXPECTED)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -55,7 +55,7 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 NO_VALUES = {"check_fit_idempotent": "predicts; a model of lists has no values to predict"}
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(6)
 @parametrize_with_checks(
     [ItemACCAMS(4000, penalty=1.0, dropout=0.0)], expected_failed_checks=lambda _: EXPECTED | NO_VALUES
 )
@@ -90,7 +90,7 @@ EXPECTED_ON_PAIRS = {
 }
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(8)
 @parametrize_with_checks(
     [FirstTwoColumns(n_stencils=2, n_clusters=2)], expected_failed_checks=lambda _: EXPECTED_ON_PAIRS
 )

@@ -20,7 +20,8 @@ from accams.model.interactions import Interactions
 from accams.use.scoring import Sums
 from accams.use.similar import likeness
 
-BAYES = {"n_stencils": 5, "n_clusters": 5, "n_sweeps": 12, "noise": 0.5}
+pytestmark = pytest.mark.usefixtures("short_explanations")
+BAYES = {"n_stencils": 3, "n_clusters": 4, "n_sweeps": 12, "noise": 0.5}
 
 
 @pytest.fixture(scope="module")

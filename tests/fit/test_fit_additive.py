@@ -111,7 +111,7 @@ def test_weights_are_as_good_as_repetitions() -> None:
 
 
 def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = planted(5, n=3000)[0]
+    data = planted(5, (90, 60), 600)[0]
     whole = fit_additive(data)
     monkeypatch.setattr(additive, "BLOCK", 7 - sum(data.shape))
     i, j, _ = data.coo()

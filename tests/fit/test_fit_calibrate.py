@@ -321,6 +321,7 @@ def test_intervals_cover_what_they_say(fitted):
     assert 0.87 < coverage(model, data) < 0.93
 
 
+@pytest.mark.full
 def test_left_to_itself_the_noise_collapses():
     """The paper's settings on sparse data, which calibration corrects."""
     data = planted_stencils((120, 100), 1, 3, density=0.12, noise=SIGMA, random_state=2)

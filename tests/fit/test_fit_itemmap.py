@@ -198,6 +198,7 @@ def test_a_map_in_few_bytes(max_bytes: int) -> None:
     assert file.to_bytes(again) == file.to_bytes(small)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("n_items", "max_bytes"), [(14, 1000), (14, 9000), (40, 1500), (40, 12_000)])
 def test_more_bytes_than_labels_need(n_items: int, max_bytes: int) -> None:
     """Templates take most of a small map's file: they count when the first price is chosen."""

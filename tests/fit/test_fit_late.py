@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ def choices(seed: int = 0) -> tuple[Interactions, np.ndarray]:
     return Interactions.at(rows, cols, USERS, X[rows, cols].astype(np.float32)), X
 
 
+@cache
 def fitted(form: str, dropout: float = 0.0) -> ItemMap:
     some, _ = choices()
     inside = among(some, np.arange(KNOWN), ITEMS)

@@ -32,6 +32,7 @@ def test_the_predictive_noise_of_normal_errors() -> None:
     assert predictive_noise(error, np.full(20_000, 0.3), precision) == pytest.approx(0.7, rel=0.03)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("step", [0.5, 1.0, 2.0])
 def test_the_noise_of_a_scale(step: float) -> None:
     """Rounding normal values to steps does not change the noise that is found: 1 % standard error from 20,000."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from accams.fit.tail import extended
 from accams.kernels.tail import choose_labels
 from accams.model.interactions import Interactions
 from accams.model.itemmap import levels_of, scales_of, sum_bytes
+from accams.model.stencils import StencilSum
 
 PENALTY = 5.0
 RIDGE = Ridge(PENALTY, 0.0)
@@ -29,6 +32,12 @@ def choices(n_users: int = 400, n_items: int = 60, seed: int = 0) -> tuple[Inter
     X = (random.random((n_users, n_items)) < chance) * random.choice([0.5, 1.0], (n_users, n_items))
     rows, cols = np.nonzero(X)
     return Interactions.at(rows, cols, n_users, X[rows, cols].astype(np.float32)), X
+
+
+@cache
+def map_of_head() -> tuple[StencilSum, Any, float]:
+    """Return a map of the first forty items, their scales, and its price."""
+    return compressed_map(gram_of(among(choices()[0], np.arange(40), 60), 40), PENALTY, 2500)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -57,6 +66,7 @@ def test_labels_are_no_worse_than_any_single_change(seed):
                 assert cost(j, other) >= best - 1e-9
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("cells", "dropout"), [(50, 0.0), (1 << 24, 0.0), (1 << 24, 0.5)])
 def test_the_error_of_columns(cells, dropout, monkeypatch):
     """What labels cost is the loss of the regression, up to a constant."""
@@ -65,8 +75,7 @@ def test_the_error_of_columns(cells, dropout, monkeypatch):
     levels = levels_of(masses_of(some, 60))
     head, rest = np.arange(40), np.arange(40, 60)
     scales = scales_of(levels, PENALTY)
-    inside = among(some, head, 60)
-    small, _, _ = compressed_map(gram_of(inside, 40), PENALTY, 2500)
+    small, _, _ = map_of_head()
     templates = [np.pad(T.astype(float), ((0, 1), (0, 1))) for T in small.templates]
     rows = tail.Options.of(small.row_labels, [len(T) for T in templates], head, 60)
     cols = tail.Options.of(small.col_labels, [T.shape[1] for T in templates], head, 60)
@@ -109,7 +118,7 @@ def test_a_map_of_all_items():
 def test_too_few_bytes_and_no_stencils(monkeypatch):
     some, _ = choices()
     levels, head = levels_of(masses_of(some, 60)), np.arange(40)
-    small, _, price = compressed_map(gram_of(among(some, head, 60), 40), PENALTY, 2500)
+    small, _, price = map_of_head()
     with pytest.raises(InputError, match="100 bytes are too few for a map of 60 items"):
         extended(small, price, head, some, levels, RIDGE, 100)
     nothing = extended(small.truncate(0), price, head, some, levels, RIDGE, 2000)

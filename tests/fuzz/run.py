@@ -50,7 +50,7 @@ def work(target: str, first: int, last: int, seed: int) -> None:
     use, peak = TARGETS[target], 0
     for number in range(first, last):
         say({"begin": number})
-        random = np.random.default_rng([seed, crc32(target.encode()), number])
+        random = case(target, number, seed)
         folder, outcome, what = Path(tempfile.mkdtemp(prefix="accams-fuzz-")), "accepted", ""
         began, before = time.process_time(), compiling.duration if compiling.done else 0.0
         try:
@@ -75,6 +75,13 @@ def work(target: str, first: int, last: int, seed: int) -> None:
         if seconds > SLOW:
             outcome, what = "fault", f"it took {seconds:.0f} s"
         say({"end": number, "outcome": outcome, "what": what, "seconds": seconds})
+
+
+def case(target: str, number: int, seed: int = 0) -> Any:
+    """Return the random numbers of a case."""
+    import numpy as np
+
+    return np.random.default_rng([seed, crc32(target.encode()), number])
 
 
 def say(line: dict[str, Any]) -> None:

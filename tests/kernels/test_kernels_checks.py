@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from accams.kernels.checks import scan_order, sums_of, sums_of_halves
+from accams.kernels.jit import readonly
 
 KINDS = [np.float16, np.float32, np.float64]
 SHAPE = (40, 30)
@@ -30,7 +31,8 @@ def orders(kind, weighted, seed=0):
 
 def scan(axis, order, lo=0, hi=None):
     out = np.zeros(1, np.uint64)
-    bad = scan_order(lo, SHAPE[axis] if hi is None else hi, axis, *order, SHAPE[1 - axis], out)
+    read = [x if np.isscalar(x) else readonly(x) for x in order]  # as from a store
+    bad = scan_order(lo, SHAPE[axis] if hi is None else hi, axis, *read, SHAPE[1 - axis], out)
     return bad, int(out[0])
 
 
@@ -79,6 +81,7 @@ def test_what_must_not_be():
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums(kind, weighted):
     _, _, bits, _, weights = orders(kind, weighted)[0]
+    bits, weights = readonly(bits), readonly(weights)
     values, sums = bits.view(kind), EMPTY.copy()
     for lo, hi in ((0, 100), (100, len(values))):
         sums_of_halves(lo, hi, bits, weights, sums) if kind == np.float16 else sums_of(lo, hi, values, weights, sums)
@@ -89,7 +92,7 @@ def test_sums(kind, weighted):
 
 def test_all_floats_of_16_bits():
     bits = np.arange(1 << 16, dtype=np.uint16)
-    bits = bits[np.isfinite(bits.view(np.float16))]
+    bits = readonly(bits[np.isfinite(bits.view(np.float16))])
     for p in range(0, len(bits), 7):
         sums = EMPTY.copy()
         sums_of_halves(p, p + 1, bits, None, sums)

@@ -130,7 +130,7 @@ def test_new_rows(effects):
         mean, _ = found.predict(sums, u, np.arange(30))
         catalogue = Catalogue.of(sums, np.arange(30))
         none = catalogue.places_of(np.zeros(1, np.int64), None)
-        profiles, constants = (x[u : u + 1] for x in found.in_units(sums))
+        profiles, constants = (np.ascontiguousarray(x[u : u + 1]) for x in found.in_units(sums))
         best = catalogue.best_of(profiles, constants, 30, none, None, 0.0)[0]
         np.testing.assert_allclose(mean[best], np.sort(mean)[::-1], atol=1e-6)
 

@@ -8,6 +8,7 @@ import twins
 from scipy.linalg import solve_triangular
 
 from accams.kernels import slopes
+from accams.kernels.jit import readonly
 from accams.kernels.sample import normal
 
 KEY = (3, 5)
@@ -16,7 +17,14 @@ UNIT = 2.0**-4
 
 
 def features_of(n: int, d: int, seed: int = 2) -> np.ndarray:
-    return np.random.default_rng(seed).integers(-127, 128, (n, d)).astype(np.int8)
+    return readonly(np.random.default_rng(seed).integers(-127, 128, (n, d)).astype(np.int8))
+
+
+def sums_of_products(order, ticks, X: np.ndarray) -> np.ndarray:
+    """Return the sums of products of features of every row, as slopes are drawn with where partners have no weights."""
+    grams = np.zeros((len(order[0]) - 1, X.shape[1], X.shape[1]), np.int32)
+    slopes.products(0, len(grams), *order, ticks, X, grams)
+    return readonly(grams)
 
 
 def drawn(case: twins.Case, resid, own, partners, X, old, precision, prior, first):
@@ -40,20 +48,29 @@ def moments_of(omega, resid, slopes, X):
     return np.einsum("ij,ijf,ijg->fg", omega, terms, terms), np.einsum("ij,ij,ijf->f", omega, resid, terms)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", ["missing", "missing weighted"])
-def test_draws(kind: str, weighted: bool) -> None:
+FULL = [(kind, each) for kind in ("missing", "missing weighted") for each in ("", "own", "partners", "both")]
+QUICK = [("missing", ""), ("missing weighted", "own"), ("missing weighted", "partners")]  # the types that engines pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "heavy"), [each if each in QUICK else pytest.param(*each, marks=pytest.mark.full) for each in FULL]
+)
+def test_draws(kind: str, heavy: str, is_quick: bool) -> None:
+    """With weights of rows (own), and of columns where these are the rows of the matrix."""
     case = twins.case(kind, (23, 17))
     obs, random = case.observations, np.random.default_rng(1)
     resid = (random.integers(-(1 << 20), 1 << 20, case.X.shape) * (case.W > 0)).astype(np.int32)
-    X, old = features_of(17, 5), random.integers(-4000, 4000, (23, 5)).astype(np.int32)
-    own = random.integers(1, 2000, 23).astype(np.int32) if weighted else None
-    partners = random.integers(1, 2000, 17).astype(np.int32) if weighted else None
-    ticks = None if obs.stored_weights is None else (case.W[case.W > 0] * 4).astype(np.int32)
-    precision, prior = 1e-10, np.linspace(1e-7, 1e-5, 5)
+    X, old = features_of(17, 5), readonly(random.integers(-4000, 4000, (23, 5)).astype(np.int32))
+    own = readonly(random.integers(1, 2000, 23).astype(np.int32)) if heavy in ("own", "both") else None
+    partners = readonly(random.integers(1, 2000, 17).astype(np.int32)) if heavy in ("partners", "both") else None
+    ticks = None if obs.stored_weights is None else readonly((case.W[case.W > 0] * 4).astype(np.int32))
+    precision, prior = 1e-10, readonly(np.linspace(1e-7, 1e-5, 5))
     expected = drawn(case, resid, own, partners, X, old, precision, prior, 7)
     by_row, change = resid[case.W > 0], np.zeros((23, 5), np.int32)
-    head = obs.row_starts, obs.cols, by_row, ticks, own, partners, X, None, old, precision, prior, LIMIT, UNIT, *KEY
+    order, grams = (readonly(obs.row_starts), readonly(obs.cols)), None
+    if ticks is None and partners is None:
+        grams = sums_of_products(order, ticks, X)
+    head = *order, by_row, ticks, own, partners, X, grams, old, precision, prior, LIMIT, UNIT, *KEY
     moments = sum(slopes.draw(lo, hi, *head, 7, change) for lo, hi in ((0, 11), (11, 23)))
     assert np.abs(old + change - expected).max() <= 1  # of rounding
     assert np.abs(change).max() > 100
@@ -70,13 +87,12 @@ def test_draws(kind: str, weighted: bool) -> None:
     moments = slopes.draw(0, 23, *head, 0, change)
     np.testing.assert_array_equal(dense, change)
     np.testing.assert_array_equal(found, moments)
-    if not weighted:  # sums of products may then be computed beforehand
-        grams, again = np.zeros((23, 5, 5), np.int32), np.zeros_like(change)
-        slopes.products(0, 23, obs.row_starts, obs.cols, ticks, X, grams)
-        np.testing.assert_array_equal(
-            grams, np.einsum("ij,jf,jg->ifg", case.W * (1 if ticks is None else 4), *[X.astype(float)] * 2)
-        )
-        found = slopes.draw(0, 23, *head[:7], grams, *head[8:], 0, again)
+    if grams is not None:
+        W = case.W * (1 if ticks is None else 4)
+        np.testing.assert_array_equal(grams, np.einsum("ij,jf,jg->ifg", W, *[X.astype(float)] * 2))
+    if partners is None and not is_quick:  # with sums of products that are computed beforehand or on the way
+        again, other = np.zeros_like(change), sums_of_products(order, ticks, X) if grams is None else None
+        found = slopes.draw(0, 23, *head[:7], other, *head[8:], 0, again)
         np.testing.assert_array_equal(again, change)
         np.testing.assert_array_equal(found, moments)
 
@@ -84,10 +100,10 @@ def test_draws(kind: str, weighted: bool) -> None:
 def test_slopes_stay_within_their_limit() -> None:
     case = twins.case("missing", (9, 8))
     obs, change = case.observations, np.zeros((9, 2), np.int32)
-    none, X = np.zeros((9, 2), np.int32), features_of(8, 2)
-    resid = np.full(obs.nnz, 1 << 30, np.int32)
-    draw = 1e-3, np.full(2, 1e-9), 100, UNIT, *KEY, 0
-    slopes.draw(0, 9, obs.row_starts, obs.cols, resid, None, None, None, X, None, none, *draw, change)
+    none, X = readonly(np.zeros((9, 2), np.int32)), features_of(8, 2)
+    resid, order = np.full(obs.nnz, 1 << 30, np.int32), (readonly(obs.row_starts), readonly(obs.cols))
+    draw = 1e-3, readonly(np.full(2, 1e-9)), 100, UNIT, *KEY, 0
+    slopes.draw(0, 9, *order, resid, None, None, None, X, sums_of_products(order, None, X), none, *draw, change)
     assert np.abs(change).max() == 100
 
 
@@ -98,8 +114,9 @@ def test_what_slopes_add() -> None:
     added = change.astype(np.int64) @ X.T
     seen = case.W > 0
     by_row, by_col = np.zeros((2, obs.nnz), np.int32)
-    slopes.shift_own(0, 23, obs.row_starts, obs.cols, by_row, change, X)
-    slopes.shift_partner(0, 17, obs.col_starts, obs.rows, by_col, change, X)
+    change = readonly(change)
+    slopes.shift_own(0, 23, readonly(obs.row_starts), readonly(obs.cols), by_row, change, X)
+    slopes.shift_partner(0, 17, readonly(obs.col_starts), readonly(obs.rows), by_col, change, X)
     np.testing.assert_array_equal(by_row, -added[seen])
     np.testing.assert_array_equal(by_col, -added.T[seen.T])
     rows, cols, out = np.array([3, 3, 22]), np.array([0, 16, 5]), np.ones(3, np.int64)

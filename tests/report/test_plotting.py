@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from accams import ACCAMS, BayesianACCAMS, InputError, ItemACCAMS, Observations
+from accams import ACCAMS, BayesianACCAMS, InputError, ItemACCAMS, Model, Observations
 from accams.data.splits import random_split
 from accams.report import Plots
 
@@ -23,6 +24,22 @@ def closed() -> Any:
     pyplot.close("all")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compressed_once() -> Iterator[None]:
+    """Plots of the same sizes of the same model share the small models."""
+    made, compress = dict[Any, Any](), Model.compress
+
+    def kept(self: Model, *sizes: Any, **how: Any) -> Any:
+        asked = id(self), sizes, tuple(sorted(how.items()))
+        if asked not in made:
+            made[asked] = self, compress(self, *sizes, **how)
+        return made[asked][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Model, "compress", kept)
+        yield
+
+
 @pytest.fixture(scope="module")
 def data() -> tuple[Observations, Observations]:
     random = np.random.default_rng(0)
@@ -36,8 +53,8 @@ def data() -> tuple[Observations, Observations]:
 def model(request: pytest.FixtureRequest, data: tuple[Observations, Observations]) -> Any:
     if request.param == "ACCAMS":
         return ACCAMS(n_stencils=5, n_clusters=4, random_state=0, verbose=False).fit(data[0])
-    how = {"n_stencils": 4, "n_clusters": 3, "n_chains": 2, "n_sweeps": 20, "random_state": 0, "verbose": False}
-    return BayesianACCAMS(**how).fit(data[0])
+    how = {"n_stencils": 4, "n_clusters": 3, "n_chains": 2, "n_sweeps": 20, "noise": 0.2}
+    return BayesianACCAMS(**how, random_state=0, verbose=False).fit(data[0])
 
 
 def drawn(model: Any, name: str, test: Observations, **how: Any) -> Any:

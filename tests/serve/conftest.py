@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,15 @@ from starlette.testclient import TestClient
 
 from accams.serve.app import create_app
 from accams.serve.settings import Settings, Source
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_garbage() -> Iterator[None]:
+    """Services of this process do not look through all its objects when they start, which are those of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        nothing = SimpleNamespace(collect=lambda: 0, freeze=lambda: None, unfreeze=lambda: None)
+        patch.setattr("accams.serve.app.gc", nothing)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -137,6 +137,12 @@ class World:
         random = np.random.default_rng(0)
         return random.integers(1, 9, self.shape) / 4 * (random.random(self.shape) < 0.8)
 
+    @cached_property
+    def observations(self) -> Observations:
+        """Return the observed cells with their weights; only their values differ from step to step."""
+        i, j = np.nonzero(self.weights)
+        return Observations.from_coo(i, j, 0.1 + i, shape=self.shape, weights=self.weights[i, j])
+
     # -- from the prior ---------------------------------------------------------------------------------------
 
     def draw_parameters(self, random: Random) -> Parameters:
@@ -183,8 +189,8 @@ class World:
 
     def chain_on(self, X: np.ndarray) -> Chain:
         """Return a new chain on these data, always with the same grid."""
-        i, j = np.nonzero(self.weights)
-        obs = Observations.from_coo(i, j, X[i, j], shape=self.shape, weights=self.weights[i, j])
+        pattern = self.observations
+        obs = replace(pattern, stored_values=X[self.weights > 0], _cache={"by_column": pattern._by_column()})
         latent = self.hyper.scale is not None  # whose range is half that of templates
         grid = Grid.of(obs, 4, 0.0, row_weights=True, slopes=True, latent=latent)
         grid = replace(grid, step=2.0 ** (-17 if latent else -20), limit=2**25, offset=0.0)

@@ -1,4 +1,7 @@
-"""Simulation-based calibration: the rank of the truth among the draws is uniformly distributed."""
+"""Simulation-based calibration: the rank of the truth among the draws is uniformly distributed.
+
+In the full run alone: `test_stat_geweke.py` compares the same two distributions, in the quick run too.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +57,15 @@ def ranks(pair: tuple[str, str], seed: int, n_features: tuple[int, int], scale: 
     return list((np.array(drawn) < quantities(truth)).sum(axis=0))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("pair", "n_features", "scale"),
     [
         (PAIRS[0], (0, 0), None),
-        pytest.param(PAIRS[0], (0, 2), LEVELS, marks=pytest.mark.full),
-        pytest.param(PAIRS[2], (0, 0), None, marks=pytest.mark.full),
-        pytest.param(PAIRS[0], (2, 2), None, marks=pytest.mark.full),
-        pytest.param(PAIRS[2], (2, 0), LEVELS, marks=pytest.mark.full),
+        (PAIRS[0], (0, 2), LEVELS),
+        (PAIRS[2], (0, 0), None),
+        (PAIRS[0], (2, 2), None),
+        (PAIRS[2], (2, 0), LEVELS),
     ],
 )
 def test_ranks_are_uniform(pair, n_features, scale, monkeypatch):

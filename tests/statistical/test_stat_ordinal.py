@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
-from chains import PAIRS, ROW_WEIGHTS, run
+from chains import PAIRS, ROW_WEIGHTS, Draws, run
 from compare import bonferroni, effective_size, t_tests
 from exact import Exact
 from scipy.special import logsumexp, ndtr
@@ -79,28 +80,34 @@ def problem(engine: str, weighted: bool, row_weights: bool):
     return state, levels, omega
 
 
+@cache  # both tests compare the same draws
+def drawn(
+    engine: str, weighted: bool, row_weights: bool, pair: tuple[str, str]
+) -> tuple[Draws, Hyperparameters, np.ndarray, np.ndarray]:
+    """Return the draws of a chain, and what it is about: hyperparameters, levels and precisions of cells."""
+    state, levels, omega = problem(engine, weighted, row_weights)
+    hyper = Hyperparameters(sampler=pair[0], label_prior=pair[1], **ONE)
+    return run(Chain(state, hyper, 0, SIGMA2), SWEEPS), hyper, levels, omega
+
+
 @pytest.mark.parametrize(
     ("engine", "weighted", "row_weights", "pair"),
     [
         ("cpu", True, True, PAIRS[0]),
-        ("dense", False, False, PAIRS[1]),
+        pytest.param("dense", False, False, PAIRS[1], marks=pytest.mark.full),
         pytest.param("cpu", False, True, PAIRS[2], marks=pytest.mark.full),
         pytest.param("dense", True, True, PAIRS[0], marks=pytest.mark.full),
     ],
 )
 def test_enumeration(engine, weighted, row_weights, pair):
-    state, levels, omega = problem(engine, weighted, row_weights)
-    hyper = Hyperparameters(sampler=pair[0], label_prior=pair[1], **ONE)
-    draws = run(Chain(state, hyper, 0, SIGMA2), SWEEPS)
+    draws, hyper, levels, omega = drawn(engine, weighted, row_weights, pair)
     assert effective_size(draws.cells).min() > SWEEPS / 40
     assert p_value(draws, OrdinalExact(levels, omega, hyper, SIGMA2)) > FALSE_ALARM
 
 
 def test_it_has_teeth():
     """The posterior of other cut points, or of the levels as normal observations, is another one."""
-    state, levels, omega = problem("cpu", True, True)
-    hyper = Hyperparameters(**ONE)
-    draws = run(Chain(state, hyper, 0, SIGMA2), SWEEPS)
+    draws, hyper, levels, omega = drawn("cpu", True, True, PAIRS[0])
     shifted = replace(hyper, scale=replace(SCALE, cuts=SCALE.cuts + 0.15))
     mean, square = OrdinalExact(levels, omega, shifted, SIGMA2).cell_moments()
     assert bonferroni(t_tests(draws.cells, mean) + t_tests(draws.cells**2, square)) < FALSE_ALARM

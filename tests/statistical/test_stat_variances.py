@@ -54,7 +54,7 @@ def p_value(drawn, labels, grid, posteriors: list[Exact]) -> float:
     [
         ("missing weighted", "cpu", True, CRP),
         pytest.param("complete", "dense", True, BLOCKED, marks=pytest.mark.full),
-        ("graph light weighted", "graph", False, BLOCKED),
+        pytest.param("graph light weighted", "graph", False, BLOCKED, marks=pytest.mark.full),
     ],
 )
 def test_sigma2(kind, engine, row_weights, pair):

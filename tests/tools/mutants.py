@@ -140,7 +140,7 @@ MUTANTS = [
     Mutant(
         "engine", "ray: a replaced worker is not told the row weights",
         (
-            ("engine/ray/engine.py", 'events.append(("set_row_ticks", share(self.row_weights)))', "pass"),
+            ("engine/ray/engine.py", 'events.append(("set_row_ticks", share(other.row_weights)))', "pass"),
             ("engine/ray/state.py", 'story.append(("weights", share(self.row_weights)))', "pass"),
         ),
         ("tests/engine/test_ray_workers.py",),
@@ -182,7 +182,7 @@ MUTANTS = [
     ),
     Mutant(
         "use", "fold-in takes the standard deviation for the variance",
-        (("use/fold.py", "noise * noise, variance", "noise, variance"),),
+        (("use/fold.py", "noise * noise, np.atleast_1d(variance)", "noise, np.atleast_1d(variance)"),),
         ("tests/kernels/test_kernels_score.py", "tests/estimators/test_use.py"),
     ),
     Mutant(
@@ -196,8 +196,8 @@ MUTANTS = [
     Mutant(
         "use", "predictions are not clipped",
         (
-            ("fitted/parts.py", "return prediction if self.clip is None else np.clip(prediction, *self.clip)",
-             "return prediction"),
+            ("fitted/parts.py", "return expected if self.clip is None else np.clip(expected, *self.clip)",
+             "return expected"),
             ("estimators/base.py", "return prediction if bounds is None else np.clip(prediction, *bounds)",
              "return prediction"),
         ),

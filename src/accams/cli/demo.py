@@ -175,5 +175,6 @@ def _new_user(model: Model, titles: dict[int, str], popular: list[int]) -> Table
     for line in guest.recommend(6):
         why = guest.explain(line.item)
         assert isinstance(why, ListExplanation)
-        table.add_row(titles[line.item], f"{line.score:.3f}", f"{line.prediction:.2f}", titles[why.terms[0].item])
+        reason = titles[why.terms[0].item] if why.terms else "its popularity"
+        table.add_row(titles[line.item], f"{line.score:.3f}", f"{line.prediction:.2f}", reason)
     return table

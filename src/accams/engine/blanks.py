@@ -33,7 +33,7 @@ class Blanks:
 
     def put(self, stencil: int, templates: Sequence[Template], labels: Sequence[Sequence[Labels]]) -> None:
         """Put a stencil in, in place of the one of that number if there is one, given all that are in the chain."""
-        number, T = stencil + 1, templates[stencil]
+        number, T = stencil + 1, np.ascontiguousarray(templates[stencil])
         if number == len(self.start):
             self._append(T.shape)
         elif T.shape != tuple(self.k[:, number]):  # codes have no room for more labels: lay out all of them anew

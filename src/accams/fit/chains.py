@@ -41,8 +41,8 @@ class Chains:
     ) -> None:  # fmt: skip
         self.blocks = blocks or Blocks()  # of features on which there are slopes
         cores = n_threads or available_cores()
-        if observations.nnz + sum(observations.shape) < SMALL:
-            cores = 1
+        if observations.blank_weight is None and observations.nnz + sum(observations.shape) < SMALL:
+            cores = 1  # not where blanks are zeros: chains at once make larger calls there
         most = cores // n_chains
         if n_chains >= MANY and observations.blank_weight is not None:
             most = min(most, (observations.nnz + sum(observations.shape) * len(hyper.shapes)) // PER_THREAD)

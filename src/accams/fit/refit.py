@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from accams.engine.base import State
 from accams.kernels import refit as kernels
 from accams.kernels.cross import cross_counts
+from accams.kernels.jit import readonly
 from accams.threads import Threads
 
 Vector = NDArray[np.float64]
@@ -119,11 +120,12 @@ class Problem:
 
     def _summed(self, kernel: Callable[..., None], values: Vector | None, n: int, *t: Vector) -> Vector:
         obs = self.state.engine.observations
+        pattern = readonly(obs.row_starts), readonly(obs.cols)
 
         def run(lo: int, hi: int) -> Vector:
             out = np.zeros(n)
             codes = self.row_codes, self.col_codes
-            kernel(lo, hi, obs.row_starts, obs.cols, values, *codes, *t, self.first, self.widths, out)
+            kernel(lo, hi, *pattern, values, *codes, *t, self.first, self.widths, out)
             return out
 
         return np.asarray(sum(self.state.engine.threads.map(run, self.pieces)))

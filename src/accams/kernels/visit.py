@@ -155,7 +155,11 @@ def visits(stencils, plan, stored, shifts, room, blanks, precision, limit):
             both = row_labels[s - 1], col_labels[s - 1], put, rows.copy(), gone
             flat[start[number] : start[number] + gone.size] = 0
             done = visit(*plan_of, both, room, blanks, scales)
-        templates[s], N[s], L[s], moved[s] = done
+        T, n, l, by_side = done
+        for a in range(T.shape[0]):
+            for b in range(T.shape[1]):
+                templates[s, a, b], N[s, a, b], L[s, a, b] = T[a, b], n[a, b], l[a, b]
+        moved[s, 0], moved[s, 1] = by_side[0], by_side[1]
         if number > 0:
             replace(number, templates[s], rows, cols, *blanks[:8])
     return N, L, moved

@@ -77,7 +77,8 @@ class Folded:
         return np.asarray(values - mean / len(sums.codes))
 
     def in_units(self, sums: Sums) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        return sums.in_units(self.profiles), sums.in_units(self.constants - sums.codes[0].offset)
+        constants = np.ascontiguousarray(self.constants)  # kernels are compiled anew for each layout
+        return sums.in_units(self.profiles), sums.in_units(constants - sums.codes[0].offset)
 
 
 def fold(
