@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
 from time import perf_counter
 
@@ -88,6 +90,16 @@ def expect(text: str, *wanted: str) -> None:
             sys.exit(f"{each!r} is not in:\n{text}")
 
 
+def check_page(wheel: Path) -> None:
+    """Nothing on the page of the package index, which is the README, is relative."""
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = (x for x in file.namelist() if x.endswith(".dist-info/METADATA"))
+        page = file.read(name).decode()
+    relative = [link for link in re.findall(r"\]\(([^)]+)\)", page) if not link.startswith("https://")]
+    if relative or "# accams" not in page:
+        sys.exit(f"the page of the package index has no text, or relative links: {relative}")
+
+
 def first_result(new: Newcomer, wheel: Path) -> None:
     """From nothing to a list for a user of one's own table."""
     new.run("pip", "install", "--quiet", "--disable-pip-version-check", str(wheel))
@@ -120,6 +132,7 @@ def main() -> None:
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds from pip install to the first list")
     given = parser.parse_args()
+    check_page(given.wheel)
     with tempfile.TemporaryDirectory() as folder:
         new = Newcomer(Path(folder).resolve())
         new.run("python", "-c", TABLE)

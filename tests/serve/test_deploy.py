@@ -51,8 +51,10 @@ def test_the_image_copies_what_there_is() -> None:
 
 def test_the_image_copies_what_the_wheel_is_built_from() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    needed = {"pyproject.toml", "src", project["project"]["readme"], *project["project"]["license-files"]}
-    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["path"]
+    hatch = project["tool"]["hatch"]
+    readme = {each["path"] for each in hatch["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"]}
+    needed = {"pyproject.toml", "src", *readme, *project["project"]["license-files"]}
+    hook = hatch["build"]["targets"]["wheel"]["hooks"]["custom"]["path"]
     [names] = re.findall(r"for name in \((.+?)\)", (ROOT / hook).read_text())
     assert needed | {hook} | {f"experiments/{name}" for name in re.findall(r'"(\w+)"', names)} <= copied()
 
