@@ -217,7 +217,8 @@ def public_names() -> list[Edge]:
     """Names that modules list as public, by module; nothing is imported for it."""
     listed = list[Edge]()
     for module, path in sorted(modules_in(SOURCE).items()):
-        for node in tree_of(path.read_text(encoding="utf-8")).body:
+        text = path.read_text(encoding="utf-8")
+        for node in tree_of(text).body if "__all__" in text else []:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
                 listed += [(module, name) for name in ast.literal_eval(node.value)]
     return listed

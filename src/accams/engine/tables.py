@@ -45,5 +45,8 @@ def own_first(T: NDArray[Any], axis: int) -> NDArray[Any]:
 
 def added(parts: Iterable[Tables]) -> Tables:
     """Add up tables; they are integers, so the order does not matter."""
+    parts = list(parts)
+    if len(parts) == 1:  # as for small data, where each step counts
+        return parts[0]
     N, L, counts, moved = (sum(part) for part in zip(*((t.N, t.L, t.counts, t.moved) for t in parts), strict=True))
     return Tables(N, L, counts, int(moved))

@@ -105,9 +105,10 @@ def fit(
     files.check()
     end: End
     calibration, warm, end = None, list[Chain](), "done"
-    additive = fit_additive(observations, plan.given) if plan.additive else None  # before chains take memory
     split = held_out_split(observations, plan.hyper.seed) if plan.calibrated and files.resume is None else None
+    # Before anything that takes long: it refuses what it cannot resume.
     features = _features(observations if split is None else split[0], plan, files.resume)
+    additive = fit_additive(observations, plan.given) if plan.additive else None  # before chains take memory
     if split is not None:
         calibration, warm, end = _calibrate(split, plan, features, began, watch)
     wanted = ("implicit",) if plan.n_features else ()  # by the user, not by the data
