@@ -13,7 +13,7 @@ from accams.data.levels import places
 from accams.data.observations import Observations
 from accams.engine.base import Engine, State
 from accams.engine.grid import LARGEST_FEATURE, MAX_TICK, Grid
-from accams.engine.local import NONE, Assigner, Gatherer, LocalPasses, Shift
+from accams.engine.local import Assigner, Gatherer, LocalPasses, Shift, two_of
 from accams.engine.memory import MOST_PRODUCTS
 from accams.engine.passes import Data, Passes
 from accams.engine.rules import Blocked, Latent, Slopes
@@ -59,7 +59,7 @@ def packed(shifts: list[Shift], labels: Labels) -> tuple[Any, ...]:
 
     With codes, a pass has one random access per observation instead of three.
     """
-    (own_a, other_a, T_a), (own_b, other_b, T_b) = [*shifts, NONE, NONE][:2]
+    (own_a, other_a, T_a), (own_b, other_b, T_b) = two_of(shifts)
     codes: NDArray[Any] = labels
     if other_a is not None:
         codes = np.empty(len(labels), dtype=np.uint32)

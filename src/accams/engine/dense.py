@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accams.data.levels import places
 from accams.engine.base import Engine, State
-from accams.engine.local import NONE, Gatherer, LocalPasses, Shift
+from accams.engine.local import Gatherer, LocalPasses, Shift, two_of
 from accams.engine.rules import Latent, Slopes
 from accams.engine.tables import DrawnSlopes, Table
 from accams.errors import InputError
@@ -75,7 +75,7 @@ class DenseState(LocalPasses, State):
 
     def _gatherer(self, axis: int, labels: Labels, n: Table, l: Table) -> Gatherer:
         weights, partners = self.engine.weights[axis], self.own_weights(1 - axis)
-        a, b = [*self._apply_pending(axis, leave=2), NONE, NONE][:2]
+        a, b = two_of(self._apply_pending(axis, leave=2))
         args = self.resid[axis], weights, partners, *a, *b, labels, n, l
         if weights is None:
             n[:] = np.bincount(labels, weights=partners, minlength=n.shape[1])

@@ -22,6 +22,17 @@ Shift = tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]  # labels of own an
 NONE: tuple[Any, Any, Any] = (None, None, None)
 
 
+def two_of(shifts: list[Shift]) -> list[Shift]:
+    """Return two shifts for a kernel: those that are given, none, or a single one and one of zeros.
+
+    A single one comes up while stencils are new, which is seldom: not worth kernels that are compiled for it.
+    """
+    if len(shifts) == 1:
+        own, other, T = shifts[0]
+        return [*shifts, (own, other, np.zeros_like(T))]
+    return [*shifts, NONE, NONE][:2]
+
+
 class LocalPasses(Bookkeeping):
     """Passes over an explicit residual; an engine supplies how sums are gathered over a range of rows.
 
