@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from accams import ACCAMS
+from accams.cli import doctor
 from accams.engine import cuda
 from accams.engine.cuda import device
 from accams.engine.cuda.labels import label_bytes
@@ -83,3 +86,13 @@ def test_a_name_that_numpy_has_removed_is_there_for_numba(monkeypatch: pytest.Mo
     monkeypatch.delattr(np, "row_stack")
     importlib.reload(cuda)
     assert vars(np)["row_stack"] is np.vstack
+
+
+def test_a_runtime_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numba-cuda without CUDA's libraries fails as soon as it is imported."""
+    for name in [name for name in sys.modules if name.startswith("accams.engine.cuda")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numba.cuda", None)
+    with pytest.raises(InputError, match=r"engine='cuda' cannot load CUDA \(.+\): pip install 'accams\[cuda\]'"):
+        ACCAMS(1, 2, engine="cuda", verbose=False).fit(np.eye(4))
+    assert "cannot load CUDA" in doctor._gpu()

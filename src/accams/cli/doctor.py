@@ -62,10 +62,11 @@ def _gpu() -> str:
     """Return whether kernels compile for a GPU of this machine, or what is missing."""
     if importlib.util.find_spec("numba_cuda") is None:
         return "not installed: pip install 'accams[cuda]'"
-    from accams.engine.cuda.device import find_device
     from accams.errors import InputError
 
     try:
+        from accams.engine.cuda.device import find_device
+
         found = find_device()
     except InputError as error:
         return str(error)
