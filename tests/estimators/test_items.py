@@ -298,3 +298,8 @@ def test_lists_by_value_are_evaluated(both):
     assert by_choice.lists.ndcg_10 == 1.0  # what is first in the list is all that is wanted
     first = [both.recommend(user, 1, by="value")[0].item for user in ("u5", "u6")]
     assert (by_value.lists.ndcg_10 == 1.0) == (first == unseen["item"].tolist())
+
+
+def test_a_size_that_the_map_alone_exceeds(both):
+    with pytest.raises(InputError, match=r"takes [\d,]+, [\d,]+ of them for ids, .+, [\d,]+ for lists by choice"):
+        both.compress(100)

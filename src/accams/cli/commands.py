@@ -148,7 +148,7 @@ def explain(
     titles: o.Titles = None,
     as_json: o.Json = False,
 ) -> None:
-    """Explain why an item is in a list, or a prediction.
+    """Explain why an item is in a list, or a prediction: accams explain model.accams 10 --user 17.
 
     By choice: because of these of your items. By value: by the blocks of users and items that add to the prediction; a
     model with many draws is then first distilled into a small one, which takes some seconds.

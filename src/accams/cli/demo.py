@@ -97,7 +97,7 @@ class Trial:
         i, j, _ = self.test.coo()
         small = self.model.explainer.stencils
         error = self.error(small.predict(i, j))
-        table = Table("model", "size", "test RMSE", title="Size at equal error", title_justify="left")
+        table = Table("model", "size", "test RMSE", title="Size beside the best SVDs", title_justify="left")
         row = "BayesianACCAMS, distilled", bytes_text(small.size.bytes), f"{error:.4f}"
         table.add_row(*(f"[bold]{x}[/]" for x in row))
         for bits in (32, 8):

@@ -11,8 +11,8 @@ BEFORE, AFTER = r"(?<![\w/.'\"-])(?:\w+__)?", r"(?![\w/'\"]|\.\w)"  # what a par
 PHRASES = {
     "pass duplicates='mean', 'last' or 'sum' to Observations.from_frame, from_file or from_coo":
         "use --duplicates mean, --duplicates last or --duplicates sum",
-    "(duplicates='mean' does so without a word, 'last' and 'sum' otherwise, 'error' refuses them)":
-        "(--duplicates mean does so without a word, last and sum otherwise, error refuses them)",
+    "(duplicates='mean' does so silently, 'last' and 'sum' merge them otherwise, 'error' refuses them)":
+        "(--duplicates mean does so silently, last and sum merge them otherwise, error refuses them)",
     "' to Observations.from_frame or from_file": "'",
     "pass zeros='observed' to Observations.from_file": "add --zeros observed",
     "create the observations with zeros='observed'": "add --zeros observed",

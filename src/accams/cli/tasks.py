@@ -51,7 +51,7 @@ def evaluate_file(
     if result.coverage:
         table.add_row("coverage", coverage_text(result))
     table.add_row("always the mean", f"{result.rmse_of_mean:.4f} RMSE")
-    table.add_row("unseen in training", "{:.2g}% of rows, {:.2g}% of columns".format(*(100 * x for x in result.new)))
+    table.add_row("unseen in training", "{:.3g}% of rows, {:.3g}% of columns".format(*(100 * x for x in result.new)))
     out.print(table)
 
 
@@ -229,8 +229,8 @@ def _value_rows(table: Table, model: Model, held_out: Observations | None) -> No
     training, result, single = model.info.training, model.evaluation, model.posterior is None
     table.add_row("train RMSE", number(training["train_rmse_"]) + ("" if single else "  (of single draws)"))
     if held_out is not None and result is not None:
-        what = "" if single else "of the posterior mean; "
-        table.add_row("test RMSE", f"{result.rmse:.4f}  ({what}{held_out.nnz:,} entries held out)")
+        what, entries = "" if single else "of the posterior mean; ", "entry" if held_out.nnz == 1 else "entries"
+        table.add_row("test RMSE", f"{result.rmse:.4f}  ({what}{held_out.nnz:,} {entries} held out)")
         if not single:
             table.add_row("", f"{error_of_one_draw(model, held_out):.4f}  (of one draw)")
             table.add_row("coverage", coverage_text(result))

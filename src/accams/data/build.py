@@ -93,7 +93,7 @@ def tell_of_duplicates(duplicates: str, n: int, entries: int) -> None:
     if duplicates == "auto" and n:
         warn(
             f"{n:,} of {entries:,} observations repeat a row and column: repeated ones are averaged "
-            "(duplicates='mean' does so without a word, 'last' and 'sum' otherwise, 'error' refuses them)"
+            "(duplicates='mean' does so silently, 'last' and 'sum' merge them otherwise, 'error' refuses them)"
         )
 
 

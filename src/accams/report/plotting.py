@@ -23,7 +23,8 @@ class Plots:
     """Plots of a fitted model.
 
     Each method returns what the backend calls a plot: Axes of matplotlib (an array of them where there are several),
-    or a Figure of Plotly. ``axes.figure.savefig("plot.svg")`` and ``figure.write_html("plot.html")`` save them.
+    or a Figure of Plotly. ``axes.figure.savefig("plot.svg")`` (``axes[0].figure`` where there are several) and
+    ``figure.write_html("plot.html")`` save them.
 
     Parameters
     ----------
