@@ -77,6 +77,12 @@ def short_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def chains_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains of small data run side by side, and on several threads each, as those of large data do."""
+    monkeypatch.setattr("accams.fit.chains.SMALL", 0)
+
+
+@pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, Path, list[str]]]:
     """A web server for the folder `site`, and the list of paths that were asked for."""
     site = tmp_path / "site"

@@ -55,10 +55,12 @@ def test_recommend_all(path: Path, model: Any, tmp_path: Path, include_seen: boo
 
 def test_predict_all(path: Path, model: Any, ratings: pd.DataFrame, tmp_path: Path) -> None:
     rows, cols = ratings["user"].to_numpy(), ratings["item"].to_numpy()
-    assert predict_all(path, rows, cols, tmp_path / "p", names=("user", "item"), pairs_per_file=50) == len(rows)
+    assert predict_all(path, rows, cols, tmp_path / "p", pairs_per_file=50) == len(rows)
     there = {(user, item): x for user, item, x in read(tmp_path / "p", "prediction")}
     right = dict(zip(zip(rows, cols, strict=True), model.predict(ratings[["user", "item"]]), strict=True))
     assert there == right
+    predict_all(path, rows, cols, tmp_path / "q", names=("who", "what"))
+    assert duckdb.read_parquet(str(tmp_path / "q" / "*.parquet")).columns == ["who", "what", "prediction"]
 
 
 def test_nothing_half_written_is_left(path: Path, tmp_path: Path) -> None:

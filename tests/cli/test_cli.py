@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from inspect import getclosurevars, signature
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from command_line import accams_command, invoked, refusal, runner
 
 import accams
 from accams import InputError
+from accams.cli import demo
 from accams.cli.demo import run_demo
 from accams.cli.main import app
+from accams.use.because import ListExplanation
 
 COMMANDS = (
     "demo", "fit", "ingest", "evaluate", "predict", "recommend", "similar", "explain", "hierarchy", "info", "report",
@@ -217,6 +220,13 @@ def test_demo_shows_errors_sizes_and_titles(
     ):
         assert part in shown
     assert "Toy Story" in (tmp_path / "demo.html").read_text(encoding="utf-8")
+
+
+def test_the_demo_names_popularity_where_no_film_of_the_history_counts() -> None:
+    line = SimpleNamespace(item=0, score=0.1, prediction=4.0)
+    guest = SimpleNamespace(recommend=lambda n: [line], explain=lambda item: ListExplanation(None, item, 0.1, (), 0.1))
+    table = demo._new_user(SimpleNamespace(fold_in=lambda rated: guest), dict(enumerate(demo.LIKED)), [0, 1, 2, 3])
+    assert list(table.columns[3].cells) == ["its popularity"]
 
 
 def test_the_demo_refuses_a_page_that_cannot_be_written_before_it_fits(tmp_path: Path) -> None:

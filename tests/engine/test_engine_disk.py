@@ -43,7 +43,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Observations:
     ],
     ids=["accams", "random", "blocked", "effects", "collapsed", "calibrated", "early", "early bayes"],
 )
-@pytest.mark.usefixtures("short_calibration")
+@pytest.mark.usefixtures("short_calibration", "chains_at_once")
 def test_the_same_model(model: Any, data: Observations, tmp_path: Path) -> None:
     pairs = np.stack(np.unravel_index(np.arange(60 * 45), (60, 45)), axis=1)
     right = model.set_params(engine="cpu").fit(data).predict(pairs)

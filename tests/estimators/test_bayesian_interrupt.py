@@ -19,7 +19,7 @@ from forms import MATRIX, PAIRS
 import accams
 from accams.fit.gibbs import Chain
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("chains_at_once")]
 CELLS = PAIRS[::7]
 
 

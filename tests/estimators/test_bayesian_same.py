@@ -15,9 +15,11 @@ from accams import Observations
 from accams.data.planted import planted_stencils
 from accams.engine.base import State
 from accams.estimators.planning import plan_of
+from accams.fit import chains
 from accams.fit.bayesian import BayesianFit, fit
 from accams.fit.gibbs import Chain
 
+pytestmark = pytest.mark.usefixtures("chains_at_once")
 SPARSE = planted_stencils((60, 40), 2, 3, density=0.5, noise=0.5, random_state=0).observations
 COMPLETE = planted_stencils((30, 20), 2, 3, noise=0.5, random_state=0).observations
 KINDS: dict[str, dict[str, Any]] = {
@@ -53,6 +55,21 @@ def test_threads_and_chunks(kind: str, quick_calibration: None) -> None:
     one = fitted(SPARSE, KINDS[kind], 1, None)
     for n_threads, chunk_size in ((2, None), (3, 17), (6, 101)):
         assert_same_fit(fitted(SPARSE, KINDS[kind], n_threads, chunk_size), one)
+
+
+def test_chains_of_small_data_run_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless blanks are zeros, where chains at once make larger calls."""
+    seen, begin = list[int](), chains.Chains.__init__
+
+    def began(self: chains.Chains, *args: Any, **how: Any) -> None:
+        begin(self, *args, **how)
+        seen.append(self.at_once)
+
+    monkeypatch.setattr(chains.Chains, "__init__", began)
+    for least, observations, expected in ((0, SPARSE, 2), (1 << 14, SPARSE, 1), (1 << 14, GRAPH, 2)):
+        monkeypatch.setattr(chains, "SMALL", least)
+        fitted(observations, {"noise": "sampled"}, 2, None)
+        assert seen.pop() == expected
 
 
 @pytest.mark.some(2)

@@ -145,7 +145,8 @@ def test_slopes_are_there_however_few_sweeps_are_recorded() -> None:
     assert model.posterior_.linear is not None
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_decides(chains_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accams.threads.SMALLEST_PIECE", 50)  # so that passes go to several threads
     one, other = (make(n_threads=n, n_sweeps=8, n_chains=2).fit(PAIRS, VALUES) for n in (1, 2))
     np.testing.assert_array_equal(one.predict(ELSEWHERE), other.predict(ELSEWHERE))
 

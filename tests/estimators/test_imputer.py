@@ -107,7 +107,8 @@ def test_fit_transform_is_fit_and_transform(short: None) -> None:
     np.testing.assert_array_equal(full[~MISSING], GAPPY[~MISSING])
 
 
-def test_threads_change_nothing(short: None) -> None:
+def test_threads_change_nothing(short: None, chains_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accams.threads.SMALLEST_PIECE", 50)  # so that passes go to several threads
     one = ACCAMSImputer(n_stencils=2, n_threads=1).fit(GAPPY)
     two = ACCAMSImputer(n_stencils=2, n_threads=2).fit(GAPPY)
     np.testing.assert_array_equal(one.transform(GAPPY), two.transform(GAPPY))
