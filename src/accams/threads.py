@@ -1,6 +1,7 @@
 """Threads that run kernels over ranges of rows."""
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,7 @@ class SingleBLAS:
     def __init__(self) -> None:
         self._lock, self._inside, self._last_out = Lock(), 0, Event()
         self._holder = Thread()
+        self._found: tuple[int, Any] | None = None
 
     def __enter__(self) -> None:
         with self._lock:
@@ -146,16 +148,21 @@ class SingleBLAS:
                 self._last_out.set()
                 self._holder.join()
 
-    @staticmethod
-    def _hold(limited: Event, last_out: Event) -> None:
-        from threadpoolctl import threadpool_limits
-
+    def _hold(self, limited: Event, last_out: Event) -> None:
         try:
-            with threadpool_limits(1, "blas"):
+            with self._libraries().limit(limits=1, user_api="blas"):
                 limited.set()
                 last_out.wait()
         finally:
             limited.set()
+
+    def _libraries(self) -> Any:
+        """Return the libraries of BLAS: finding them takes milliseconds, and only an import may load others."""
+        from threadpoolctl import ThreadpoolController
+
+        if self._found is None or self._found[0] != len(sys.modules):
+            self._found = len(sys.modules), ThreadpoolController()
+        return self._found[1]
 
 
 SINGLE_BLAS = SingleBLAS()

@@ -111,18 +111,18 @@ def visit(axes, keys, T, rows, cols, counts, stored, shifts, room, blanks, scale
     N, L, T = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), T.copy()
     moved = np.zeros(2, np.int64)
     for u in range(axes.size):
-        axis, key = axes[u], keys[u]
+        axis, key = axes[u], keys[u]  # which no literal replaces: both axes have one `draw_labels`, seconds to compile
         prior = log_weights(counts[axis], concentration[axis], key[0], key[1])
         T0 = T.astype(np.float64)
         if axis == 0:
             n, l = room[0], room[1]
             sum_rows(stored, shifts, u > 0, cols, n, l)
-            N, L, changed = draw_labels(0, rows, cols, blanks, n, l, T0, prior, precision, key, counts[0])
+            N, L, changed = draw_labels(axis, rows, cols, blanks, n, l, T0, prior, precision, key, counts[0])
         else:
             n, l = room[2], room[3]
             sum_cols(stored, rows, n, l)
             T1 = np.ascontiguousarray(T0.T)
-            N, L, changed = draw_labels(1, cols, rows, blanks, n, l, T1, prior, precision, key, counts[1])
+            N, L, changed = draw_labels(axis, cols, rows, blanks, n, l, T1, prior, precision, key, counts[1])
             N, L = np.ascontiguousarray(N.T), np.ascontiguousarray(L.T)
         moved[axis] += changed
         T = template(N, L, kappa, spread, limit, key[4], key[5])
