@@ -62,6 +62,7 @@ def test_who_is_new_is_predicted_by_features(fitted: BayesianACCAMS, plain: Baye
     assert error(fitted, cells) < 0.5 < 0.7 * error(plain, cells)
 
 
+@pytest.mark.full  # those of placed ones and of guests are in test_new_by_features
 def test_intervals_of_who_is_new_hold() -> None:
     """With calibrated noise; wider than those of who is known. 1,600 cells, but only 20 lines: from 82 to 97 %."""
     model = make(noise="calibrated", n_sweeps=60).fit(TRAIN, user_features=USERS, item_features=ITEMS)

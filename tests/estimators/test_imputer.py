@@ -88,6 +88,7 @@ def test_new_rows_are_filled_nearly_as_well() -> None:
     assert covered.mean() == pytest.approx(0.9, abs=0.06)
 
 
+@pytest.mark.full  # test_digits_beside_neighbours_and_means looks at intervals, too
 def test_intervals_cover_nine_tenths_of_a_wide_matrix() -> None:
     full, gappy = planted(40, 160, 0.3, 3)
     filled, std = ACCAMSImputer(**SMALL).fit_transform(gappy, return_std=True)

@@ -82,7 +82,7 @@ HALF, WELL, WEIGHED = World(0.75), World(1.0), World(1.0, weights=True)
         full(HALF, True, 1),
         (HALF, False, 3),
         full(HALF, False, 1),
-        (HALF, True, 10),
+        full(HALF, True, 10),
         full(WELL, True, 0),
         full(WELL, True, 10),
     ],

@@ -8,10 +8,9 @@ import twins
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accams.engine.local import two_of
 from accams.kernels import dense
 from accams.kernels.jit import readonly
-
-NONE = (None, None, None)
 
 
 def problem(n_other, n_own, seed=0, k=3, big=1000):
@@ -30,7 +29,7 @@ def problem(n_other, n_own, seed=0, k=3, big=1000):
 def check_gather(resid, weights, shifts, labels, k, lo=0, hi=None, partners=None) -> None:
     hi = resid.shape[1] if hi is None else hi
     shifted, n, sums = resid.copy(), np.full((resid.shape[1], k), 77), np.full((resid.shape[1], k), 77)
-    two = [*shifts, NONE, NONE][:2]
+    two = two_of(shifts)
     dense.gather(lo, hi, shifted, weights, readonly(partners), *two[0], *two[1], labels, n, sums)
     twin = twins.dense_gather(lo, hi, resid, weights, shifts, labels, k, partners)
     np.testing.assert_array_equal(shifted, twin[0])

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from accams.data.observations import Observations
 from accams.engine.choose import make_engine
+from accams.engine.local import two_of
 from accams.errors import InputError
 from accams.kernels import sparse
 from accams.kernels.jit import readonly
-
-NONE = (None, None, None)
 
 
 @dataclass
@@ -64,7 +63,7 @@ def pattern(degrees, n_other, seed=0, k=3, big=1000, index=np.uint16, label=np.u
 def run_gather(a: Pattern, weights, shifts, lo, hi, partners=None):
     """Run the kernel on n and l filled with garbage; return the residual, n and l."""
     resid, n, sums = a.resid.copy(), np.full((a.rows, a.k), 77), np.full((a.rows, a.k), 77)
-    two = [*shifts, NONE, NONE][:2]
+    two = two_of(shifts)
     (own_a, other_a, T_a), (own_b, other_b, T_b) = two
     codes = a.labels
     if other_a is not None:

@@ -185,12 +185,17 @@ WRONG = ["text", -1, -0.5, 1.5, True, None, [], [1], [[1, 2, 3, 4]], ["a", "b"],
 WRONG += [float("nan"), float("inf"), 10**400, [float("nan")] * 2, [10**400] * 2, "x" * 10_001]
 
 
+def some_of(values: list[Any], field: tuple[str, str]) -> list[Any]:
+    """Every third value, from another one on for the next field."""
+    return values[FIELDS.index(field) % 3 :: 3] or values
+
+
 @pytest.mark.parametrize(("part", "field"), FIELDS)
-def test_fields_of_a_wrong_kind(copied, part, field):
+def test_fields_of_a_wrong_kind(copied, is_quick, part, field):
     kind = SCHEMAS[part].fields[field]
     wrong = [value for value in WRONG if not kind.allows(value)]
     assert len(wrong) >= 8
-    for value in wrong:
+    for value in some_of(wrong, (part, field)) if is_quick else wrong:
         path = rewritten(copied(FILES[part]), changed(copied(FILES[part]), part, {field: value}))
         with little_memory():
             message = refused(path, "is not an accams model, or it is damaged", accams.load)
@@ -204,7 +209,7 @@ def test_fields_of_the_right_kind_with_any_value(copied, is_quick, part, field):
     kind = SCHEMAS[part].fields[field]
     values = [*WRONG, 0, 1, 3, 10**5 if is_quick else 10**6, 10**15, 0.0, 1e100, 1e300]
     allowed = [value for value in values if kind.allows(value)]
-    for value in allowed:
+    for value in some_of(allowed, (part, field)) if is_quick else allowed:
         path = rewritten(copied(FILES[part]), changed(copied(FILES[part]), part, {field: value}))
         with little_memory(), np.errstate(all="ignore"):
             try:

@@ -59,7 +59,7 @@ def test_slopes_on_features(pair, engine, n_features):
 
 @pytest.mark.parametrize(
     ("pair", "engine", "n_features", "continuous"),
-    [(BLOCKED, "cpu", (0, 2), False), full(CRP, "dense", (0, 0), False), full(BLOCKED, "cpu", (2, 0), True)],
+    [full(BLOCKED, "cpu", (0, 2), False), full(CRP, "dense", (0, 0), False), full(BLOCKED, "cpu", (2, 0), True)],
 )
 def test_ordinal_values(pair, engine, n_features, continuous):
     """Three levels, with row noise and weights. Bonferroni over about 40 statistics: false-alarm rate 1e-4."""
@@ -108,6 +108,7 @@ class SlopesScaledWithoutTheirJacobian(Chain):
             super()._draw_slopes(axis, random)
 
 
+@pytest.mark.full
 def test_wrong_scales_of_slopes_are_detected():
     hyper = hyper_of(BLOCKED, ONE, slopes=(5.0, 2.0))
     world = World(hyper, n_features=(0, 2), chain_class=SlopesScaledWithoutTheirJacobian)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from chains import Draws, run
 from compare import BATCHES, RARE, batch_means, bonferroni
 from scipy import stats
@@ -37,6 +38,7 @@ def p_values(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     return 2.0 * stats.t.sf(np.abs(z), BATCHES - 1)
 
 
+@pytest.mark.full  # each is proved by enumeration, too
 def test_the_same_target():
     """All pairs of rows, pairs of columns and cells, Bonferroni: false-alarm rate 1e-4."""
     X = planted((20, 15))

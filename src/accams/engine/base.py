@@ -37,7 +37,7 @@ from accams.kernels import sample
 from accams.kernels.jit import readonly
 from accams.kernels.predict import add_at
 from accams.kernels.slopes import add_products
-from accams.model.codes import Codes
+from accams.model.codes import Codes, Stacked
 from accams.model.stencils import Labels, Stencil, StencilSum
 from accams.threads import LARGE_PIECE, Threads, ranges_of
 
@@ -292,4 +292,13 @@ class State(Passes):
 
     def codes(self) -> Codes | Future[Codes]:
         """Return the model laid out for prediction in single precision, or a future of an asynchronous engine."""
-        return self.stencils().codes.compact()
+        kept = [p for p in range(len(self.templates)) if p != self.current]
+        return self._layout(kept)(([self.row_labels[p] for p in kept], [self.col_labels[p] for p in kept]))
+
+    def _layout(self, kept: Sequence[int]) -> Callable[[tuple[Stacked, Stacked]], Codes]:
+        """Return a function that lays out labels of these stencils for prediction with what else they have now."""
+        obs, grid = self.engine.observations, self.engine.grid
+        templates = [grid.values(self.templates[p]) for p in kept]
+        rows, cols = (None if values is None else grid.values(values) for values in self.effects)
+        unseen = obs.empty(0), obs.empty(1)
+        return lambda both: Codes.of(templates, both, self.shape, unseen, (rows, cols), grid.offset).compact()

@@ -164,10 +164,10 @@ def _coded(labels: Stacked, size: int, unseen: Positions, ks: Sequence[int], wid
 
     parts = THREADS.map(run, THREADS.split_evenly(size, len(labels)))
     counts = np.sum(parts, axis=0) if parts else np.zeros((len(labels), widest + 1), np.int64)
-    for p, k in enumerate(ks):
-        counts[p] -= np.bincount(stacked[p, unseen], minlength=widest + 1)
-        codes[unseen, p] = k
-        codes[size, p] = k
+    if len(unseen):
+        counts -= np.stack([np.bincount(line, minlength=widest + 1) for line in stacked[:, unseen]])
+        codes[unseen] = ks
+    codes[size] = ks
     return codes, counts
 
 

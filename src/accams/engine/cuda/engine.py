@@ -185,11 +185,8 @@ class CudaState(State):
         if self.current is not None or not self.templates:
             return super().codes()
         self._run_planned()
-        obs, grid = self.engine.observations, self.engine.grid
-        templates = [grid.values(T) for T in self.templates]
-        effects = [None if values is None else grid.values(values) for values in self.effects]
-        more = self.shape, (obs.empty(0), obs.empty(1)), (effects[0], effects[1]), grid.offset
-        return self._snapshots.take(len(templates), lambda both: Codes.of(templates, both, *more).compact())
+        kept = range(len(self.templates))
+        return self._snapshots.take(len(kept), self._layout(kept))
 
     def release(self) -> None:
         """Launch what is planned. The sums stay: recorded graphs hold their addresses."""
