@@ -56,7 +56,9 @@ def test_it_keeps_its_predictive_spread(small, posterior, noisy, tmp_path):
 def test_history_goes_to_a_file_of_its_own(small, posterior, tmp_path):
     """A small file does not tell what users have seen, unless there is one beside it."""
     path, history = tmp_path / "s.accams", tmp_path / "seen.accams"
-    done_well("compress", posterior, "--max-bytes", "2k", "-o", path, "--history", history)
+    shown = done_well("compress", posterior, "--max-bytes", "2k", "-o", path, "--history", history)
+    assert "left out" not in shown
+    assert "history left out" in done_well("compress", posterior, "--max-bytes", "2k", "-o", tmp_path / "t.accams")
     assert path.read_bytes() == small.read_bytes()
     assert accams.load(path).interactions is None
     wanted = accams.load(posterior).interactions
@@ -65,6 +67,10 @@ def test_history_goes_to_a_file_of_its_own(small, posterior, tmp_path):
     assert np.array_equal(both.columns, wanted.columns)
     assert "--history" in refusal("recommend", path, "u1")
     assert "film" in done_well("recommend", path, "u1", "--history", history)
+
+
+def test_standard_output_is_no_file(posterior):
+    assert "the model is written to a file" in refusal("compress", posterior, "--max-bytes", "2k", "-o", "-")
 
 
 def test_without_ids(posterior, tmp_path):

@@ -47,7 +47,7 @@ def test_a_part_of_a_store_is_held_out(
     told = done_well("fit", tmp_path / "s", "-o", tmp_path / "store", "--engine", "disk", *common)
     one, other = (load(tmp_path / name) for name in ("file", "store"))
     assert other.info.training["engine_"] == "disk"
-    assert ("(10 entries held out)" in told) == (most == 10)
+    assert ("10 entries held out: too few to tell" in told) == (most == 10)
     assert (one.evaluation == other.evaluation) == (most > 10)
     gc.collect()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

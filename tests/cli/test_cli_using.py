@@ -97,12 +97,16 @@ def test_hierarchy(posterior, titles):
     [
         (("recommend", "u99"), "there is no user 'u99' in this model; the nearest ids are 'u9'"),
         (("recommend",), "name the users, or what a new one has rated"),
-        (("recommend", "u1", "--rated", "film 0=4"), "name the users, or what a new one has rated"),
+        (("recommend", "u1", "--rated", "film 0=4"), "name the users or what a new one has rated (--rated), not both"),
         (("recommend", "--rated", "film 0"), "--rated takes ITEM=VALUE, such as 260=5, not 'film 0'"),
         (("recommend", "--rated", "film 0=44"), "the value 44 lies outside the range of the training values"),
         (("recommend", "u1", "-n", "0"), "n must be"),
         (("similar", "film 99"), "no item 'film 99'"),
         (("explain", "film 1"), "name the user (--user)"),
+        (
+            ("explain", "film 1", "-u", "u1", "--rated", "film 0=4"),
+            "has rated (--rated), not both",
+        ),
         (("explain", "film 99", "-u", "u1"), "no item 'film 99'"),
     ],
 )

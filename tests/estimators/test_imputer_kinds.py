@@ -152,13 +152,17 @@ def test_markers_of_missing_cells() -> None:
 def test_columns_without_values_are_dropped_or_kept() -> None:
     X = PANDAS.to_numpy(float, na_value=np.nan)
     X[:, 2] = np.nan
-    dropped, kept = imputer().fit(X), imputer(keep_empty_features=True).fit(X)
+    with pytest.warns(UserWarning, match=r"left out \(2\): keep_empty_features=True"):
+        dropped = imputer().fit(X)
+    kept = imputer(keep_empty_features=True).fit(X)
     assert dropped.transform(X).shape == (60, 5)
     assert dropped.get_feature_names_out().tolist() == ["x0", "x1", "x3", "x4", "x5"]
     assert not kept.transform(X)[:, 2].any()
     np.testing.assert_array_equal(kept.transform(X)[:, [0, 1, 3, 4, 5]], dropped.transform(X))
     frame = PANDAS.assign(children=None)
-    assert list(imputer().fit_transform(frame).columns) == ["height", "weight", "smokes", "stars", "age"]
+    with pytest.warns(UserWarning, match=r"left out \(children\)"):
+        named = list(imputer().fit_transform(frame).columns)
+    assert named == ["height", "weight", "smokes", "stars", "age"]
     full = imputer(keep_empty_features=True).fit_transform(frame)
     assert (full["children"] == 0).all()
     assert full.index.equals(frame.index)

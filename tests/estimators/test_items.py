@@ -301,5 +301,22 @@ def test_lists_by_value_are_evaluated(both):
 
 
 def test_a_size_that_the_map_alone_exceeds(both):
-    with pytest.raises(InputError, match=r"takes [\d,]+, [\d,]+ of them for ids, .+, [\d,]+ for lists by choice"):
+    with pytest.raises(
+        InputError, match=r"takes [\d,]+, [\d,]+ of them for ids, .+, [\d,]+ for lists by choice, which"
+    ):
         both.compress(100)
+
+
+def test_lists_can_be_left_out_of_a_small_model(both):
+    small = both.compress(4_000, lists=False, verbose=False)
+    assert small.item_map is None
+    assert both.compress(4_000, verbose=False).item_map is not None
+    assert len(small.stencils) >= len(both.compress(4_000, verbose=False).stencils)
+
+
+def test_an_item_of_the_history_does_not_speak_for_itself(both):
+    known = both.interactions.columns[both.interactions.starts[5] :][:1]
+    item = both.col_index.ids[known[0]]
+    told = both.explain("u5", item, by="choice")
+    assert item not in [reason.item for reason in told.terms]
+    assert told.total() == told.score

@@ -201,9 +201,13 @@ def use_checkpoint(path: Path, random: Random) -> None:
 @cache
 def folder_of(name: str) -> Path:
     """A folder for what is damaged, one for each process."""
+    import atexit
+    import shutil
     import tempfile
 
-    return Path(tempfile.mkdtemp(prefix=f"accams-fuzz-{name}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"accams-fuzz-{name}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @cache

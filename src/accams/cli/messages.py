@@ -27,6 +27,7 @@ PHRASES = {
     "skip such lines (damaged='skip')": "skip such lines (--skip-damaged)",
     "with history=False": "without --history",
     "with ids=False": "with --no-ids",
+    "with lists=False": "with --no-lists",
     "choose one with array=": "choose one with --array ",
 }  # fmt: skip
 OTHERS = {

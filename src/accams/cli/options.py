@@ -222,6 +222,8 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
     for name, path in paths.items():
         if path is None:
             continue
+        if str(path) == "-":
+            raise InputError(f"the {name} is written to a file: give it a name in place of -")
         if not path.parent.is_dir():
             raise InputError(f"there is no folder {path.parent} to write {path.name} into")
         first = names.setdefault(path.resolve(), name)

@@ -29,6 +29,7 @@ from accams.use.list_evaluation import ListEvaluation
 out = Console()
 COVERAGE = 0.9
 CELLS = 2000  # at which a model is compared with a smaller one
+FEW = 30  # held-out entries, whose error says little
 MOST_SHAPES = 4  # of templates that are listed
 
 
@@ -70,13 +71,13 @@ def evaluate_lists(path: Path, data: Path, reading: dict[str, Any], history: Pat
 
 
 def compress_file(
-    path: Path, max_bytes: str, output: Path, ids: bool, weights: str, seed: int, history: Path | None
+    path: Path, max_bytes: str, output: Path, ids: bool, lists: bool, weights: str, seed: int, history: Path | None
 ) -> None:
     """Distil a model into a small one, as a file."""
     size = size_in_bytes("--max-bytes", max_bytes)
     model, began, before = load_model(path), perf_counter(), path.stat().st_size
     check_outputs({"model": output, "history": history})
-    small = model.compress(size, ids=ids, weights=weights, random_state=seed)
+    small = model.compress(size, ids=ids, lists=lists, weights=weights, random_state=seed)
     small.save(output, ids=ids, history="auto" if history is None else history)
     pairs = _some_pairs(model, seed)
     away = metrics.rmse(model.predict(pairs), small.predict(pairs))
@@ -86,6 +87,8 @@ def compress_file(
     table.add_row("time", f"{perf_counter() - began:.1f} s")
     sizes = bytes_text(output.stat().st_size), bytes_text(before)
     table.add_row("saved", f"{output} ({sizes[0]}; {path.name} had {sizes[1]})")
+    if model.interactions is not None and history is None:
+        table.add_row("history", "left out: lists for known users need it (--history FILE writes one)")
     out.print(table)
 
 
@@ -230,7 +233,8 @@ def _value_rows(table: Table, model: Model, held_out: Observations | None) -> No
     table.add_row("train RMSE", number(training["train_rmse_"]) + ("" if single else "  (of single draws)"))
     if held_out is not None and result is not None:
         what, entries = "" if single else "of the posterior mean; ", "entry" if held_out.nnz == 1 else "entries"
-        table.add_row("test RMSE", f"{result.rmse:.4f}  ({what}{held_out.nnz:,} {entries} held out)")
+        doubt = ": too few to tell" if held_out.nnz < FEW else ""
+        table.add_row("test RMSE", f"{result.rmse:.4f}  ({what}{held_out.nnz:,} {entries} held out{doubt})")
         if not single:
             table.add_row("", f"{error_of_one_draw(model, held_out):.4f}  (of one draw)")
             table.add_row("coverage", coverage_text(result))
@@ -247,7 +251,8 @@ def _list_rows(table: Table, model: Model, lists: ListEvaluation | None) -> None
     if lists is not None:
         own, popular = lists.lists, lists.popularity
         table.add_row("lists", f"NDCG@10 {own.ndcg_10:.4f}, recall@10 {own.recall_10:.4f}  ({lists.n_users:,} users)")
-        table.add_row("", f"NDCG@10 {popular.ndcg_10:.4f}, recall@10 {popular.recall_10:.4f}  (popular items)")
+        better = ", which do better here" if popular.ndcg_10 > own.ndcg_10 else ""
+        table.add_row("", f"NDCG@10 {popular.ndcg_10:.4f}, recall@10 {popular.recall_10:.4f}  (popular items{better})")
     sizes = ", ".join(f"{bytes_text(size)} {name}" for name, size in bytes_for_lists(model).items())
     table.add_row("of the file", sizes)
 

@@ -28,6 +28,10 @@ from accams.use.records import POPULAR
 
 out = Console(emoji=False)  # ids are shown as they are
 NAMED = 3  # members of a block
+SCALES = {
+    "weighted": "1 is the same, 0 as different as two are on average, less than 0 more so",
+    "hamming": "the share of stencils in which both have the same label",
+}
 
 
 def recommend_items(
@@ -49,7 +53,9 @@ def recommend_items(
         raise InputError("--output, --engine and --address are for all users: add --all")
     model = loaded(path, history)
     names = names_of(titles, model.col_index)
-    if bool(users) == bool(rated):
+    if users and rated:
+        raise InputError("name the users or what a new one has rated (--rated), not both")
+    if not (users or rated):
         raise InputError("name the users, or what a new one has rated: --rated ITEM=VALUE")
     asked: Any = folded_from(model, rated) if rated else ids_of(model.row_index, users or [])
     best = model.recommend(asked, n, exclude_seen=not include_seen, return_std=std, quantile=quantile, by=by)
@@ -95,6 +101,7 @@ def similar_ones(path: Path, which: str, n: int, side: str, by: str, titles: Pat
     for x, score in found:
         table.add_row(safe(x), *([safe(names.get(x, ""))] if names else []), f"{score:.3f}")
     out.print(table)
+    out.print(SCALES[by], highlight=False)
 
 
 def explain_one(
@@ -104,7 +111,9 @@ def explain_one(
     """Print why a score or a prediction is what it is."""
     model = loaded(path, history)
     names = names_of(titles, model.col_index)
-    if (user is None) == (not rated):
+    if user is not None and rated:
+        raise InputError("name the user (--user) or what a new one has rated (--rated), not both")
+    if user is None and not rated:
         raise InputError("name the user (--user), or what a new one has rated: --rated ITEM=VALUE")
     [column] = ids_of(model.col_index, [item])
     who: Any = folded_from(model, rated or []) if user is None else ids_of(model.row_index, [user])[0]

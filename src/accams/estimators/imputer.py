@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from accams.data.gaps import Flags, Floats, Gaps, gaps_of, whole_columns
-from accams.errors import InputError
+from accams.errors import InputError, warn
 from accams.estimators.completing import Request, completed, sampled_rows
 from accams.fit.keys import seed_of
 from accams.fitted.completion import Completion, row_hashes
@@ -25,6 +25,7 @@ from accams.settings.kinds import Integer
 from accams.threads import SINGLE_BLAS, Threads
 
 CELLS = 1 << 22  # of a block of rows that is filled at once
+MOST_NAMED = 8  # columns in a warning
 DRAWING = 14  # purpose of the random stream of draws
 
 
@@ -262,6 +263,10 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         sample = np.asarray(gaps.values[some], np.float64)
         self._columns, self.indicator_features_ = described(gaps, sample, self.keep_empty_features, self.round_integers)
         self.columns_ = self._columns.kept
+        if len(self.columns_) < width:
+            names = np.delete(getattr(self, "feature_names_in_", np.arange(width)), self.columns_).tolist()
+            named = ", ".join(str(name) for name in names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
+            warn(f"columns without any value are left out ({named}): keep_empty_features=True keeps them, with zeros")
         self.integer_columns_ = np.flatnonzero(self._columns.whole)
         sample = sample[:, self._columns.fitted]
         sample = sample[~np.isnan(sample).all(axis=1)]

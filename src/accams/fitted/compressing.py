@@ -71,7 +71,7 @@ def _room_for_stencils(bare: Parts, spread: Spread | None, max_bytes: int, ids: 
         advice = f", {for_ids:,} of them for ids, which can be left out with ids=False" if for_ids else ""
         if bare.item_map is not None:
             for_lists = whole - len(to_bytes(replace(without, item_map=None), ids=ids, interactions=False))
-            advice += f", {for_lists:,} for lists by choice, which a fit to ratings alone does not have"
+            advice += f", {for_lists:,} for lists by choice, which can be left out with lists=False"
         raise InputError(
             f"max_bytes={max_bytes:,} is too small: a file without any stencil takes {whole + SPARE:,}{advice}"
         )

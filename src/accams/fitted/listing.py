@@ -192,5 +192,6 @@ def reasons(model: Parts, asked: Asked, item: Any) -> ListExplanation:
     if best.by_popularity[0]:
         return because(names, score, [], score)
     values = histories.weights * model.item_map.entries(histories.items, np.broadcast_to(j, histories.items.shape))
-    ids = model.col_index.ids[histories.items].tolist()
+    others = histories.items != j  # nothing speaks for itself
+    ids, values = model.col_index.ids[histories.items[others]].tolist(), values[others]
     return because(names, score, [Reason(x, float(value)) for x, value in zip(ids, values, strict=True)], 0.0)

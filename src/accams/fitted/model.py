@@ -224,8 +224,8 @@ class Model(FormerNames, RecommendingParts):
         return distilled(self.stencils, self.codes, max_bytes, both, *how)
 
     def compress(
-        self, max_bytes: int, *, ids: bool = True, weights: Any = "activity", random_state: Any = 0,
-        n_threads: int | None = None, verbose: bool | str = "auto",
+        self, max_bytes: int, *, ids: bool = True, lists: bool = True, weights: Any = "activity",
+        random_state: Any = 0, n_threads: int | None = None, verbose: bool | str = "auto",
     ) -> Self:  # fmt: skip
         """Return a small model in place of this one: distilled, with ids and a predictive spread.
 
@@ -235,6 +235,8 @@ class Model(FormerNames, RecommendingParts):
             Size of the file that ``save(path, ids=ids)`` writes.
         ids : bool, default True
             Whether that file has the ids in it.
+        lists : bool, default True
+            Whether to keep the item map, which lists by choice are made from.
         weights, random_state, n_threads, verbose
             As for `distill`.
 
@@ -245,7 +247,8 @@ class Model(FormerNames, RecommendingParts):
         """
         if not self.predicts:
             raise InputError("a model of lists is compressed as it is fitted: fit ItemACCAMS with another max_bytes")
-        return compressed(self, max_bytes, ids, weights, random_state, n_threads, verbose)
+        kept = self if lists else replace(self, item_map=None)
+        return compressed(kept, max_bytes, ids, weights, random_state, n_threads, verbose)
 
     def refine(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, *,

@@ -309,7 +309,9 @@ export class Answers extends Explorer {
     const { items, weights } = this.history(who);
     const { scores, isPopular } = this.lists.scores(items, weights);
     const score = this.lists.isChosen(j) ? scores[j] : 0; // what nobody had chosen has no reasons
-    const all = isPopular || !this.lists.isChosen(j) ? [] : items.map((i, p) => ({ ...this.ref(i), value: weights[p] * this.lists.entry(i, j) }));
+    const speaks = !isPopular && this.lists.isChosen(j); // nothing speaks for itself
+    const reason = (i, p) => (i === j ? [] : [{ ...this.ref(i), value: weights[p] * this.lists.entry(i, j) }]);
+    const all = speaks ? items.flatMap(reason) : [];
     all.sort((a, b) => b.value - a.value);
     const [terms, others] = largest(all, n);
     const popularity = isPopular ? score : 0;
