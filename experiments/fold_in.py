@@ -143,7 +143,7 @@ def methods_of(split: Split, most: int | None, files: list[Path | None]) -> dict
 def print_times(path: Path) -> None:
     """How long folding in takes, by how many ratings are known; films are drawn by how often they were rated."""
     whole = accams.load(path)
-    models = {"32 draws": whole, "50 KB": whole.compress(SMALL, verbose=False)}
+    models = {"32 draws": whole, "50 KB": whole.compress(SMALL, lists=False, verbose=False)}
     random, ids, weights = np.random.default_rng(0), whole.col_index.ids, whole.activity[1]
     rows = []
     for size in TIMED:

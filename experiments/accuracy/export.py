@@ -46,6 +46,13 @@ def in_file_order(name: str, obs: Observations) -> Ratings:
     return Ratings.of(obs.row_index.positions(users), obs.col_index.positions(jokes), table[:, 2], obs.shape)
 
 
+def lines(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of raw ids and ratings, line by line of the original file."""
+    obs = observations(name)
+    found = in_file_order(name, obs)
+    return np.stack([obs.row_index.ids[found.rows], obs.col_index.ids[found.cols]], axis=1), found.values
+
+
 def check_cells(obs: Observations, rows: np.ndarray, cols: np.ndarray, values: np.ndarray) -> None:
     """The file has the cells and values of the loader, in another order."""
     order = np.lexsort((cols, rows))
