@@ -14,7 +14,7 @@ from accams.use.traits import LabelPriors
 ROWS_AT_ONCE = 4096
 Variance = float | Floats | None
 PASSES = 4  # over all stencils; more change next to nothing
-FEW_SUMS, TURNS = 8, 2  # sums with whose labels slopes are found, and how often both are
+TURNS = 2  # how often slopes, by a few of the sums, and labels are found
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def fold(
     n, linear = len(begins) - 1, sums.linear
     if linear is None:
         return _folded(sums, noise, begins, cols, values, seed, blank, effect_variance, expected, doubting)
-    few, shape = some_sums(sums, FEW_SUMS), (n, linear.rows.shape[1])
+    few, shape = sums.few, (n, linear.rows.shape[1])
     average = np.broadcast_to(linear.rows[-1].astype(np.float64), shape), np.zeros(shape, np.bool_)
     first = average if expected is None else (expected.lines, expected.fixed)
     lines, spreads, rows = first[0], np.full(n, linear.spreads[0][-1]), np.repeat(np.arange(n), np.diff(begins))
@@ -109,12 +109,6 @@ def fold(
         lines, spreads = linear.fitted(begins, cols, part.rest(few, begins, cols, values), noise**2, *first)
     whole = _folded(sums, noise, begins, cols, without(lines), seed, blank, effect_variance, expected, doubting)
     return replace(whole, lines=lines, spreads=spreads)
-
-
-def some_sums(sums: Sums, most: int) -> Sums:
-    """Return at most so many of the sums, evenly spaced."""
-    keep = np.unique(np.linspace(0, len(sums.codes) - 1, min(most, len(sums.codes))).round().astype(int))
-    return Sums([sums.codes[p] for p in keep], [None] * len(keep))
 
 
 def _folded(

@@ -18,6 +18,7 @@ Positions = NDArray[np.int64]
 GROUPS = 32  # groups of stencils in a block: their tables stay in the fastest cache
 ENTRIES = 256  # most entries in the table of a group, unless a single stencil has more
 TOP = 2.0**29  # bound of scores in units, so that sums of a few fit into 32 bits
+FEW_SUMS = 8  # sums by which slopes of folded-in rows are found
 KEPT_PAIRS = 64  # most sums whose tables of column pairs are cached
 PROFILE_BYTES = 1 << 24  # of the profiles of a batch of rows
 
@@ -50,6 +51,12 @@ class Sums:
     @cached_property
     def label_priors(self) -> list[tuple[Positions, Floats]]:
         return list(map(label_priors, self.codes))
+
+    @cached_property
+    def few(self) -> "Sums":
+        """A few of the sums, evenly spaced."""
+        keep = np.unique(np.linspace(0, len(self.codes) - 1, min(FEW_SUMS, len(self.codes))).round().astype(int))
+        return Sums([self.codes[p] for p in keep], [None] * len(keep))
 
     def column_pairs(self, d: int) -> Floats:
         """Return the number of columns for each pair of a sum's column labels, numbered over all its stencils."""
