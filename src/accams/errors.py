@@ -10,6 +10,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+INSIDE = ("accams", "sklearn")  # packages whose frames a warning passes over
 LONGEST = 900  # characters of a message, which may quote what a file holds
 END = 250  # of them that say what to do
 
@@ -65,9 +66,9 @@ class CheckpointWarning(UserWarning):
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line that called the package, however many of its own functions are in between."""
+    """Warn at the line that called the package, however many frames of it or of scikit-learn are in between."""
     frame, level = sys._getframe(), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "accams":
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
 

@@ -34,11 +34,13 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = set()
     for command, *rest in COMMANDS:
         if command == "serve":  # tests/serve
-            assert all(Path(name).is_file() for name in ("small.accams", "seen.accams"))
+            help_ = done_well("serve", "--help")
+            assert all(word in help_ for word in rest if word.startswith("--"))
+            assert all(Path(word).is_file() for word in rest if word.endswith((".accams", ".csv")))
             continue
         quick = FAST if command == "fit" else ()
         shown = done_well(command, *(SIZES.get(word, word) for word in rest), *quick)
         done.add(command)
         assert command != "explain" or "because of" in shown
-        assert command != "update" or "1 new" in shown
+        assert command != "update" or "placed anew, 1 new" in shown
     assert done == {"fit", "recommend", "explain", "compress", "update"}

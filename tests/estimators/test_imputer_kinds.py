@@ -152,7 +152,7 @@ def test_markers_of_missing_cells() -> None:
 def test_columns_without_values_are_dropped_or_kept() -> None:
     X = PANDAS.to_numpy(float, na_value=np.nan)
     X[:, 2] = np.nan
-    with pytest.warns(UserWarning, match=r"left out \(2\): keep_empty_features=True"):
+    with pytest.warns(UserWarning, match=r"left out \(x2\): keep_empty_features=True"):
         dropped = imputer().fit(X)
     kept = imputer(keep_empty_features=True).fit(X)
     assert dropped.transform(X).shape == (60, 5)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "experiments"
+PACKAGE = FOLDER.parent / "src" / "accams"
 PLACES = (FOLDER, FOLDER / "accuracy")
 
 
@@ -21,22 +22,32 @@ def found(module: str, beside: Path) -> Path | None:
     return None
 
 
-def defines(path: Path, name: str) -> bool:
-    """Return whether a file binds a name anywhere, or is a package that holds a module of that name."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-            return True
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-            return True
-        if isinstance(node, ast.alias) and (node.asname or node.name) == name:
-            return True
-    return path.name == "__init__.py" and found(name, path.parent) is not None
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield what stands at the level of a module, also within if, try and with."""
+    for node in body:
+        yield node
+        if isinstance(node, (ast.If, ast.Try, ast.With)):
+            yield from statements([each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)])
 
 
-def in_package(module: str, name: str) -> bool:
-    if hasattr(importlib.import_module(module), name):
-        return True
-    return importlib.util.find_spec(f"{module}.{name}") is not None
+def names_of(path: Path) -> set[str]:
+    """Return what a module defines or imports, and the modules of a package."""
+    names = {each.stem for each in path.parent.glob("*.py")} if path.name == "__init__.py" else set[str]()
+    names |= {each.parent.name for each in path.parent.glob("*/__init__.py")} if path.name == "__init__.py" else set()
+    for node in statements(ast.parse(path.read_text(encoding="utf-8")).body):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            names |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return names
+
+
+def in_package(module: str) -> Path:
+    """Return the file of a module of the package, which is not imported."""
+    base = PACKAGE.joinpath(*module.split(".")[1:])
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.relative_to(FOLDER).as_posix())
@@ -44,9 +55,9 @@ def test_what_a_script_imports_is_there(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.ImportFrom) or not node.module:
             continue
-        source = found(node.module, path.parent)
-        for name in (alias.name for alias in node.names):
-            if source is not None:
-                assert defines(source, name), f"{node.module} has no {name}"
-            elif node.module.partition(".")[0] == "accams":
-                assert in_package(node.module, name), f"{node.module} has no {name}"
+        of_accams = node.module.partition(".")[0] == "accams"
+        source = in_package(node.module) if of_accams else found(node.module, path.parent)
+        if source is None or source == PACKAGE / "__init__.py":  # of a library, or a public name
+            continue
+        missing = {alias.name for alias in node.names} - names_of(source)
+        assert not missing, f"{node.module} has no {missing}"

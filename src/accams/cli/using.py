@@ -139,7 +139,8 @@ def _show_reasons(why: ListExplanation, names: dict[Any, str], as_json: bool) ->
     if left:
         table.add_row(f"{sum(value for _, value in left):+.3f}", f"{len(left)} more items of the history")
     if not why.terms:
-        table.add_row(f"{why.popularity:+.3f}", "its popularity: there is no history that speaks for it")
+        value, text = why.without_terms()
+        table.add_row(f"{value:+.3f}", text)
     out.print(table)
 
 

@@ -296,7 +296,7 @@ class State(Passes):
         return self._layout(kept)(([self.row_labels[p] for p in kept], [self.col_labels[p] for p in kept]))
 
     def _layout(self, kept: Sequence[int]) -> Callable[[tuple[Stacked, Stacked]], Codes]:
-        """Return a function that lays out labels of these stencils for prediction with what else they have now."""
+        """Return a function that lays out labels of these stencils, with their present templates, for prediction."""
         obs, grid = self.engine.observations, self.engine.grid
         templates = [grid.values(self.templates[p]) for p in kept]
         rows, cols = (None if values is None else grid.values(values) for values in self.effects)

@@ -264,8 +264,8 @@ class ACCAMSImputer(TransformerMixin, ImputerSettings, Learned, BaseEstimator): 
         self._columns, self.indicator_features_ = described(gaps, sample, self.keep_empty_features, self.round_integers)
         self.columns_ = self._columns.kept
         if len(self.columns_) < width:
-            names = np.delete(getattr(self, "feature_names_in_", np.arange(width)), self.columns_).tolist()
-            named = ", ".join(str(name) for name in names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
+            names = np.delete(_check_feature_names_in(self), self.columns_).tolist()
+            named = ", ".join(names[:MOST_NAMED]) + ", ..." * (len(names) > MOST_NAMED)
             warn(f"columns without any value are left out ({named}): keep_empty_features=True keeps them, with zeros")
         self.integer_columns_ = np.flatnonzero(self._columns.whole)
         sample = sample[:, self._columns.fitted]

@@ -192,8 +192,8 @@ class RecommendingParts(PredictingParts):
     ) -> Explanation | ListExplanation:
         """Explain one score or one prediction as a sum.
 
-        By choice, that is one term for each item of the history: "because of these of your items". By value, it is the
-        offset, one term per stencil with who else is in its blocks, and the rest. A model of many draws is then
+        By choice, that is one term for each other item of the history: "because of these of your items". By value, it
+        is the offset, one term per stencil with who else is in its blocks, and the rest. A model of many draws is then
         explained by a small one distilled from it (which takes some seconds, the first time); what the draws say beyond
         that is `remainder`.
 

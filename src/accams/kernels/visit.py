@@ -111,7 +111,7 @@ def visit(axes, keys, T, rows, cols, counts, stored, shifts, room, blanks, scale
     N, L, T = np.zeros(T.shape, np.int64), np.zeros(T.shape, np.int64), T.copy()
     moved = np.zeros(2, np.int64)
     for u in range(axes.size):
-        axis, key = axes[u], keys[u]  # which no literal replaces: both axes have one `draw_labels`, seconds to compile
+        axis, key = axes[u], keys[u]  # axis is no literal, so that `draw_labels` is compiled once for both: seconds
         prior = log_weights(counts[axis], concentration[axis], key[0], key[1])
         T0 = T.astype(np.float64)
         if axis == 0:

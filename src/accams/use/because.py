@@ -24,8 +24,8 @@ class ListExplanation(SumOfTerms[Reason]):
     score : float
         As `recommend` returns it; the parts below add up to it.
     terms : tuple of Reason
-        One for each item of the history, largest first; none for somebody without a history, whose list is by
-        popularity.
+        One for each item of the history but the item itself, largest first; none for somebody without a history, whose
+        list is by popularity.
     popularity : float
         Share of users who chose the item, where that is the score.
     rounding : float
@@ -80,12 +80,28 @@ class ListExplanation(SumOfTerms[Reason]):
             total += reason.value
         return total + self.rounding
 
+    def without_terms(self) -> tuple[float, str]:
+        """Return what there is to say of an item for which no item of a history speaks.
+
+        Returns
+        -------
+        tuple (value, text)
+
+        Examples
+        --------
+        >>> ListExplanation("ann", "tea", 0.0, ()).without_terms()
+        (0.0, 'nothing else in the history speaks for it')
+        """
+        if self.popularity:
+            return self.popularity, "its popularity: there is no history that speaks for it"
+        return 0.0, "nothing else in the history speaks for it"
+
     def _what(self) -> str:
         return f"{self.score:.3f} for ({plain(self.user)!r}, {plain(self.item)!r})"
 
     def _lines(self) -> list[tuple[float, str]]:
         if not self.terms:
-            return [(self.popularity, "its popularity: there is no history that speaks for it")]
+            return [self.without_terms()]
         shown, left = self.largest(), self.largest(len(self.terms))[SHOWN:]
         rest = [(sum(reason.value for reason in left), f"{len(left)} more items of the history")] if left else []
         return [*((reason.value, str(reason.item)) for reason in shown), *rest]

@@ -119,7 +119,8 @@ function steps(why) {
   if (why.by === "choice") {
     const terms = why.terms.map((term) => ({ value: term.value, text: ["because of ", titleOf(term)] }));
     const rest = [{ value: why.popularity, text: ["its popularity"] }, { value: why.others, text: ["other items of the history"] }];
-    return [...terms, ...rest.filter((step) => step.value !== 0)];
+    const all = [...terms, ...rest.filter((step) => step.value !== 0)];
+    return all.length ? all : [{ value: 0, text: ["nothing else in the history speaks for it"] }];
   }
   const terms = why.terms.map((term) => ({
     value: term.value,
