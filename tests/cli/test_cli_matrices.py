@@ -63,6 +63,7 @@ def test_which_of_both_the_file_tells(folder, posterior):
     assert "this is a matrix" in refusal("compress", folder / "x.npy", "--max-bytes", "1k", "--no-ids", "-o", out)
     assert "holds a compressed matrix, not a model" in refusal("recommend", folder / "x.accams", "1")
     assert "it is an accams model" in refusal("decompress", posterior, "-o", folder / "m.npy")
+    assert "the matrix is written to a file" in refusal("decompress", folder / "x.accams", "-o", "-")
     assert "this is a model" in refusal("info", posterior, "--plot", folder / "m.png")
     assert "--plot draws .png" in refusal("info", folder / "x.accams", "--plot", folder / "curve.foo")
     np.savez(folder / "two.npz", a=MATRIX, b=MATRIX)

@@ -69,7 +69,9 @@ def test_similar(posterior, titles):
     assert found[0]["title"].startswith("The ")
     users = from_json("similar", posterior, "u3", "--side", "users", "--by", "hamming")
     assert all(line["id"].startswith("u") for line in users)
-    assert "most similar to u3" in done_well("similar", posterior, "u3", "--side", "users")
+    shown = done_well("similar", posterior, "u3", "--side", "users")
+    assert "most similar to u3" in shown
+    assert "1 is the same, 0 as different" in shown
 
 
 def test_explain(posterior, titles):

@@ -160,8 +160,9 @@ def test_columns_without_values_are_dropped_or_kept() -> None:
     assert not kept.transform(X)[:, 2].any()
     np.testing.assert_array_equal(kept.transform(X)[:, [0, 1, 3, 4, 5]], dropped.transform(X))
     frame = PANDAS.assign(children=None)
-    with pytest.warns(UserWarning, match=r"left out \(children\)"):
+    with pytest.warns(UserWarning, match=r"left out \(children\)") as caught:
         named = list(imputer().fit_transform(frame).columns)
+    assert caught[0].filename == __file__  # not a line of scikit-learn
     assert named == ["height", "weight", "smokes", "stars", "age"]
     full = imputer(keep_empty_features=True).fit_transform(frame)
     assert (full["children"] == 0).all()

@@ -40,7 +40,8 @@ def names_of(path: Path) -> set[str]:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            names |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            bound = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+            names |= {each.id for each in bound if isinstance(each.ctx, ast.Store)}
     return names
 
 
